@@ -1,0 +1,57 @@
+# Two commands to know: `make run` and `make test`. `make` alone lists the others.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help run stop replay test check lint build deploy clean
+
+# Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
+# functions and the tests share every compiled dependency.
+local := cargo run --quiet --bin local --
+
+ARCH ?= arm64
+sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
+sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH)
+
+nextest := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
+ifeq ($(nextest),yes)
+run_tests := cargo nextest run --workspace --run-ignored all
+else
+run_tests := cargo test --workspace --lib --bins --tests -- --include-ignored
+endif
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## Bring the local cloud up: no account, no containers (ARGS='--port 9787 …')
+	@cargo build --workspace --bins
+	@$(local) up $(ARGS)
+
+stop: ## End the local cloud of `make run`
+	@$(local) stop
+
+replay: ## Talk to the replay function: OP='{"op":"list"}'
+	@$(local) invoke replay '$(or $(OP),{"op":"list"})'
+
+test: check ## Check everything, then run every test against a local cloud of its own
+	cargo build --workspace --all-targets
+	$(local) exec -- $(run_tests)
+	cargo test --workspace --doc --quiet
+
+check: ## Formatting, lints, the core without AWS, the template
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo check -p shared --no-default-features
+	@$(MAKE) --no-print-directory lint
+
+lint: ## Check the template (cfn-lint, sam validate)
+	$(local) lint
+
+build: ## Build the functions for AWS (ARCH=x86_64 where the target for arm64 is not installed)
+	$(local) tools --deploy
+	$(sam) build --template-file infra/template.yaml $(sam_args)
+
+deploy: build ## Deploy to AWS, with the region and the credentials of your environment
+	$(sam) deploy $(sam_args) $(ARGS)
+
+clean: ## Remove what was built and every state of the local cloud
+	rm -rf .local .aws-sam target

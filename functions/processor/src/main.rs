@@ -1,0 +1,44 @@
+//! Wires the processor to AWS.
+
+use std::path::Path;
+
+use aws_lambda_events::sqs::SqsEvent;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use processor::{Processor, handle};
+use shared::adapters::{
+    DynamoLedger, Environment, HttpPartners, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws,
+    log_as_json, read_flows,
+};
+use shared::time::Timestamp;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    log_as_json();
+    let mut environment = Environment::default();
+    let flows = environment.text("FLOWS_DIR");
+    let table = environment.text("LEDGER_TABLE");
+    let queue = environment.text("EVENTS_QUEUE_URL");
+    let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
+    let prefix = environment.text("SECRETS_PREFIX");
+    let lease = environment.seconds("LEASE_SECONDS");
+    let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
+    environment.check()?;
+
+    let aws = aws().await;
+    let processor = &Processor {
+        flows: read_flows(Path::new(&flows))?,
+        lease,
+        ledger: Box::new(DynamoLedger::new(&aws, table)),
+        visibility: Box::new(SqsEvents::new(&aws, queue)),
+        dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
+        secrets: Box::new(SsmSecrets::new(&aws, prefix)),
+        partners: Box::new(HttpPartners::new(endpoint)),
+        clock: Box::new(SystemClock),
+        chance: Box::new(SystemChance),
+    };
+    run(service_fn(async |batch: LambdaEvent<SqsEvent>| {
+        let deadline = Timestamp::from_millis(batch.context.deadline.try_into().unwrap_or(i64::MAX));
+        Ok::<_, Error>(handle(processor, batch.payload, deadline).await)
+    }))
+    .await
+}

@@ -1,0 +1,279 @@
+//! One message: claim the event, run its effects, settle it.
+
+use std::time::Duration;
+
+use shared::event::Event;
+use shared::flow::{Effect, Flow, Flows};
+use shared::ledger::{Claim, Closed, Death, Found, Lease, Next, Reason};
+use shared::outcome::Outcome;
+use shared::ports::{Chance, Claims, Clock, DeadLetter, DeadLetters, Partners, Secrets, Visibility, WriteError};
+use shared::request::pick;
+use shared::time::Timestamp;
+use tracing::{error, info, warn};
+
+use crate::batch::Received;
+use crate::effect::{Called, call};
+
+/// What the processor works with.
+pub struct Processor {
+    /// The flows and their integrations.
+    pub flows: Flows,
+    /// How long a claim holds.
+    pub lease: Duration,
+    /// The ledger.
+    pub ledger: Box<dyn Claims>,
+    /// The queue of events, to postpone what came too early.
+    pub visibility: Box<dyn Visibility>,
+    /// The queue of dead letters.
+    pub dead_letters: Box<dyn DeadLetters>,
+    /// What proves us to the partners.
+    pub secrets: Box<dyn Secrets>,
+    /// The partners' APIs.
+    pub partners: Box<dyn Partners>,
+    /// The time.
+    pub clock: Box<dyn Clock>,
+    /// Chance, for jitter and spans.
+    pub chance: Box<dyn Chance>,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The queue may delete it.
+    Done,
+    /// It comes back after this long.
+    Again(Duration),
+    /// It comes back when its visibility timeout ends: nobody knows enough to say when it should.
+    Leave,
+}
+
+/// How long a message waits when the ledger or the dead letter queue did not answer.
+const OUTAGE_DELAY: Duration = Duration::from_secs(10);
+
+/// Works on one message.
+pub async fn process(processor: &Processor, message: &Received, deadline: Timestamp) -> Verdict {
+    let Ok(event) = serde_json::from_str::<Event>(&message.body) else {
+        return bury_malformed(processor, message).await;
+    };
+    let flow = processor.flows.flow(&event.flow);
+    let work = Work { processor, message, event: &event, deadline };
+    if !work.has_time(flow) {
+        return Verdict::Again(Duration::ZERO);
+    }
+    let verdict = work.claim(flow).await;
+    info!(event = %event.id, flow = event.flow, replay = event.replay, ?verdict, trace_id = event.trace.id(), "processed");
+    verdict
+}
+
+/// A body that is no event would go round and round. It becomes a dead letter instead.
+async fn bury_malformed(processor: &Processor, message: &Received) -> Verdict {
+    let at = processor.clock.now();
+    let error = "the message is not an event".to_owned();
+    let letter = DeadLetter {
+        body: message.body.clone(),
+        group: message.group.clone(),
+        deduplication_id: message.message_id.clone(),
+        death: Death { reason: Reason::Malformed, effect: None, error, attempts: 0, at },
+    };
+    send(processor, &letter).await
+}
+
+/// One event at work.
+struct Work<'w> {
+    processor: &'w Processor,
+    message: &'w Received,
+    event: &'w Event,
+    deadline: Timestamp,
+}
+
+impl Work<'_> {
+    fn now(&self) -> Timestamp {
+        self.processor.clock.now()
+    }
+
+    /// Whether the invocation lasts long enough for any one effect of the flow.
+    fn has_time(&self, flow: Option<&Flow>) -> bool {
+        let effects = flow.into_iter().flat_map(|flow| &flow.effects);
+        let longest = effects.map(|effect| self.timeout(effect)).max().unwrap_or_default();
+        self.deadline.since(self.now()) >= longest + MARGIN
+    }
+
+    fn timeout(&self, effect: &Effect) -> Duration {
+        self.processor.flows.integration(&effect.integration).map(|partner| partner.timeout).unwrap_or_default()
+    }
+
+    async fn claim(&self, flow: Option<&Flow>) -> Verdict {
+        let first = flow.map(|flow| flow.effects[0].id.clone());
+        let claim = Claim { now: self.now(), lease: self.processor.lease, first };
+        match self.processor.ledger.claim(&self.event.id, &claim).await {
+            Ok(Ok(lease)) => self.settle(flow, lease).await,
+            Ok(Err(found)) => self.refused(found, claim.now).await,
+            Err(error) => {
+                error!(event = %self.event.id, %error, "not claimed");
+                Verdict::Again(OUTAGE_DELAY)
+            }
+        }
+    }
+
+    /// Somebody else has it, had it, or buried it.
+    async fn refused(&self, found: Found, now: Timestamp) -> Verdict {
+        match found {
+            Found::Settled => Verdict::Done,
+            Found::Busy(until) | Found::NotYet(until) => Verdict::Again(until.since(now) + AFTER_THE_LEASE),
+            // Whoever buried it may have crashed before the letter was sent. Sending it twice is
+            // harmless: the queue drops the copy, and parking the same event again changes nothing.
+            Found::Dead(row) => match &row.death {
+                Some(death) => self.send_letter(death.clone(), row.epoch).await,
+                None => Verdict::Leave,
+            },
+            Found::Nothing => {
+                let error = "the ledger has no row for it".to_owned();
+                let death = Death { reason: Reason::Orphaned, effect: None, error, attempts: 0, at: now };
+                self.send_letter(death, 0).await
+            }
+        }
+    }
+
+    /// Runs the lease to its end, and turns what stopped it into the message's fate.
+    async fn settle(&self, flow: Option<&Flow>, lease: Lease) -> Verdict {
+        let Some(flow) = flow else {
+            let error = format!("there is no flow `{}`", self.event.flow);
+            return self.or_leave(self.bury(lease, Reason::UnknownFlow, None, &error).await);
+        };
+        self.or_leave(self.run(flow, lease).await)
+    }
+
+    /// A write that failed leaves the message where it is. If the lease was lost, its next holder
+    /// settles the event; if the ledger is down, the lease runs out and the next delivery finds the
+    /// intent without an outcome.
+    fn or_leave(&self, ran: Result<Verdict, WriteError>) -> Verdict {
+        ran.unwrap_or_else(|error| {
+            warn!(event = %self.event.id, %error, "not recorded");
+            Verdict::Leave
+        })
+    }
+
+    /// One effect after the other. The write that completes an effect carries the next one's intent,
+    /// so N effects cost N + 1 writes, the claim included.
+    async fn run(&self, flow: &Flow, mut lease: Lease) -> Result<Verdict, WriteError> {
+        loop {
+            match lease.next(flow) {
+                Next::Finish => {
+                    let closed = lease.succeed(flow.ttl, self.now());
+                    self.processor.ledger.close(&closed).await?;
+                    return Ok(Verdict::Done);
+                }
+                Next::Unknown(effect, error) => {
+                    lease.unknown(effect, &error, self.now());
+                    return self.bury(lease, Reason::UnknownOutcome, Some(effect), &error).await;
+                }
+                Next::Intend(effect) if lease.attempts(effect) >= flow.retry.max_attempts => {
+                    return self.bury(lease, Reason::AttemptsSpent, Some(effect), "no attempt is left").await;
+                }
+                Next::Intend(_) if !self.has_time(Some(flow)) => return self.retry(lease, Duration::ZERO).await,
+                Next::Intend(effect) => {
+                    lease.intend(effect, self.now());
+                    self.processor.ledger.record(&lease).await?;
+                }
+                Next::Call(effect) => match self.call(flow, effect, &mut lease).await {
+                    None => continue,
+                    Some(stop) => return self.stop(lease, effect, stop).await,
+                },
+            }
+        }
+    }
+
+    /// Calls an effect and notes what came of it. `None` says that it is done.
+    async fn call(&self, flow: &Flow, effect: &Effect, lease: &mut Lease) -> Option<Stop> {
+        let called = call(self.processor, effect, self.event, lease.row(), self.deadline).await;
+        let now = self.now();
+        match called {
+            Called::Answered(Outcome::Done(answer)) => {
+                lease.done(effect, pick(effect, &answer), now);
+                None
+            }
+            Called::Answered(Outcome::Retryable { error, retry_after }) => {
+                lease.failed(effect, &error, now);
+                let attempt = lease.attempts(effect);
+                if attempt >= flow.retry.max_attempts {
+                    return Some(Stop::Bury(Reason::AttemptsSpent, error));
+                }
+                Some(Stop::Retry(flow.retry.delay(attempt, self.processor.chance.unit(), retry_after)))
+            }
+            Called::Answered(Outcome::Terminal(error)) => {
+                lease.failed(effect, &error, now);
+                Some(Stop::Bury(Reason::Terminal, error))
+            }
+            Called::Answered(Outcome::Unknown(error)) => {
+                lease.unknown(effect, &error, now);
+                Some(Stop::Bury(Reason::UnknownOutcome, error))
+            }
+            Called::NotRendered(error) => {
+                lease.failed(effect, &error.to_string(), now);
+                Some(Stop::Bury(Reason::Template, error.to_string()))
+            }
+        }
+    }
+
+    async fn stop(&self, lease: Lease, effect: &Effect, stop: Stop) -> Result<Verdict, WriteError> {
+        match stop {
+            Stop::Retry(delay) => self.retry(lease, delay).await,
+            Stop::Bury(reason, error) => self.bury(lease, reason, Some(effect), &error).await,
+        }
+    }
+
+    async fn retry(&self, lease: Lease, delay: Duration) -> Result<Verdict, WriteError> {
+        let closed = lease.retry(delay, self.now());
+        self.processor.ledger.close(&closed).await?;
+        Ok(Verdict::Again(delay))
+    }
+
+    /// The ledger first, then the letter: a crash between is repaired by the redelivery, which finds
+    /// the row dead and sends the letter again.
+    async fn bury(
+        &self,
+        lease: Lease,
+        reason: Reason,
+        effect: Option<&Effect>,
+        error: &str,
+    ) -> Result<Verdict, WriteError> {
+        let closed: Closed = lease.bury(reason, effect, error, self.now());
+        self.processor.ledger.close(&closed).await?;
+        match &closed.row().death {
+            Some(death) => Ok(self.send_letter(death.clone(), closed.row().epoch).await),
+            None => Ok(Verdict::Leave),
+        }
+    }
+
+    async fn send_letter(&self, death: Death, epoch: u64) -> Verdict {
+        let letter = DeadLetter {
+            body: self.message.body.clone(),
+            group: self.event.group.clone(),
+            deduplication_id: format!("{}-e{epoch}", self.event.id),
+            death,
+        };
+        send(self.processor, &letter).await
+    }
+}
+
+/// Why a lease ends before its effects are done.
+enum Stop {
+    Retry(Duration),
+    Bury(Reason, String),
+}
+
+async fn send(processor: &Processor, letter: &DeadLetter) -> Verdict {
+    match processor.dead_letters.bury(letter).await {
+        Ok(()) => Verdict::Done,
+        Err(error) => {
+            error!(%error, "dead letter not sent");
+            Verdict::Again(OUTAGE_DELAY)
+        }
+    }
+}
+
+/// What an invocation keeps for its last writes.
+pub(crate) const MARGIN: Duration = Duration::from_millis(500);
+
+/// A message that waits for another worker's lease comes a moment after its end, for clocks differ.
+const AFTER_THE_LEASE: Duration = Duration::from_secs(1);

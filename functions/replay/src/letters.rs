@@ -1,0 +1,83 @@
+//! Taking dead letters in.
+
+use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use serde_json::Value;
+use shared::event::Event;
+use shared::ledger::{Reason, Row, State, UNSETTLED_RETENTION};
+use shared::ports::WriteError;
+use shared::time::Timestamp;
+use tracing::{info, warn};
+
+use crate::Replay;
+
+/// A dead letter, as the queue handed it over.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    /// The message's id, for the batch's report.
+    pub message_id: String,
+    /// Its body: an event, unless it is the very reason why it is here.
+    pub body: String,
+}
+
+pub(crate) async fn handle(replay: &Replay, batch: SqsEvent) -> Value {
+    let letters = batch.records.into_iter().map(letter).collect();
+    let mut response = SqsBatchResponse::default();
+    response.batch_item_failures = park_batch(replay, letters).await.into_iter().map(failure).collect();
+    serde_json::to_value(response).unwrap_or_default()
+}
+
+/// Makes a record of each letter. What is returned stays on the queue.
+pub async fn park_batch(replay: &Replay, letters: Vec<Letter>) -> Vec<String> {
+    let mut kept = Vec::new();
+    for letter in letters {
+        let now = replay.clock.now();
+        let (event, otherwise) = event_of(&letter, now);
+        match park(replay, &event, otherwise, now).await {
+            Ok(parked) => info!(event = %event.id, flow = event.flow, parked, "dead letter"),
+            Err(error) => {
+                warn!(event = %event.id, %error, "not parked");
+                kept.push(letter.message_id);
+            }
+        }
+    }
+    kept
+}
+
+/// Makes a record of one event: its payload first, then its row, so that what is listed can be
+/// replayed. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
+async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp) -> Result<bool, WriteError> {
+    let seen = replay.records.row(&event.id).await?;
+    let next = match &seen {
+        None => Row::unaccounted(event, otherwise, now).park(now),
+        Some(row) if has_moved_on(row, event) => return Ok(false),
+        // The queue gave up on it while a worker still holds it. The lease ends before the letter
+        // comes back.
+        Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
+        Some(row) => row.clone().park(now),
+    };
+    replay.records.keep(event, (now + UNSETTLED_RETENTION).secs()).await?;
+    replay.records.replace(seen.as_ref(), &next).await?;
+    Ok(true)
+}
+
+/// Whether the letter is a copy: of an event that is settled, parked already, or replayed since.
+fn has_moved_on(row: &Row, event: &Event) -> bool {
+    row.state == State::Succeeded || event.replay < row.replay || (row.state == State::Dead && row.parked.is_some())
+}
+
+fn event_of(letter: &Letter, now: Timestamp) -> (Event, Reason) {
+    match serde_json::from_str(&letter.body) {
+        Ok(event) => (event, Reason::Orphaned),
+        Err(_) => (Event::malformed(&letter.message_id, &letter.body, now), Reason::Malformed),
+    }
+}
+
+fn letter(message: SqsMessage) -> Letter {
+    Letter { message_id: message.message_id.unwrap_or_default(), body: message.body.unwrap_or_default() }
+}
+
+fn failure(message_id: String) -> BatchItemFailure {
+    let mut failure = BatchItemFailure::default();
+    failure.item_identifier = message_id;
+    failure
+}

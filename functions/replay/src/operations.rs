@@ -1,0 +1,138 @@
+//! What operators ask for: one JSON request each.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::event::Event;
+use shared::key::EventId;
+use shared::ledger::{Refusal, Row, State};
+use shared::ports::{Unavailable, WriteError};
+use tracing::info;
+
+use crate::Replay;
+use crate::view;
+
+/// An operator's request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Operation {
+    /// The newest parked events.
+    List {
+        /// How many at most.
+        #[serde(default = "default_limit")]
+        limit: usize,
+    },
+    /// Everything about one event.
+    Show {
+        /// Its id.
+        id: EventId,
+    },
+    /// Sends one event through the queue again.
+    Replay {
+        /// Its id.
+        id: EventId,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn default_limit() -> usize {
+    20
+}
+
+/// The longest list.
+const MAX_LIMIT: usize = 100;
+
+/// The longest name or reason that goes into the history.
+const MAX_WORDS: usize = 120;
+
+const HOW: &str =
+    r#"write {"op": "list"}, {"op": "show", "id": "…"} or {"op": "replay", "id": "…", "by": "…", "reason": "…"}"#;
+
+/// Why an operation was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It must not be done; the sentence says why.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The ledger or the queue did not answer.
+    #[error("{0}; nothing is lost, try again")]
+    Unavailable(#[from] Unavailable),
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Fenced => refuse("somebody else changed it meanwhile: look again before you decide"),
+            WriteError::Unavailable(unavailable) => unavailable.into(),
+        }
+    }
+}
+
+fn refuse(why: impl Into<String>) -> Failure {
+    Refusal(why.into()).into()
+}
+
+pub(crate) async fn handle(replay: &Replay, payload: Value) -> Value {
+    let operation = match serde_json::from_value::<Operation>(payload) {
+        Ok(operation) => operation,
+        Err(error) => return json!({"error": format!("{error}; {HOW}")}),
+    };
+    operate(replay, operation).await.unwrap_or_else(|failure| json!({"error": failure.to_string()}))
+}
+
+/// Does what an operator asks for.
+pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
+    match operation {
+        Operation::List { limit } => list(replay, limit).await,
+        Operation::Show { id } => show(replay, &id).await,
+        Operation::Replay { id, by, reason } => send_again(replay, &id, &by, &reason).await,
+    }
+}
+
+async fn list(replay: &Replay, limit: usize) -> Result<Value, Failure> {
+    let rows = replay.records.parked(limit.clamp(1, MAX_LIMIT)).await?;
+    Ok(json!({"parked": rows.iter().map(view::line).collect::<Vec<_>>()}))
+}
+
+async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
+    let row = find(replay, id).await?;
+    let kept = replay.records.kept(id).await?;
+    Ok(view::page(&row, kept.as_ref()))
+}
+
+/// The row goes first, under the next number; then the message, whose deduplication id carries that
+/// number, because the queue still remembers the last one. A crash between the two leaves the event
+/// listed as queued, and the same request sends it.
+async fn send_again(replay: &Replay, id: &EventId, by: &str, reason: &str) -> Result<Value, Failure> {
+    check_words(by, reason)?;
+    let row = find(replay, id).await?;
+    let kept = replay.records.kept(id).await?;
+    let kept = kept.ok_or_else(|| refuse(format!("the payload of {id} is not kept: it is on its way, or too old")))?;
+
+    let next = if row.state == State::Queued && row.parked.is_some() {
+        row
+    } else {
+        let next = row.clone().replayed(by, reason, replay.clock.now())?;
+        replay.records.replace(Some(&row), &next).await?;
+        next
+    };
+    replay.queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
+    replay.records.forget(&kept).await?;
+    info!(event = %id, replay = next.replay, by, "replayed");
+    Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
+}
+
+fn check_words(by: &str, reason: &str) -> Result<(), Failure> {
+    for (name, words) in [("by", by), ("reason", reason)] {
+        if words.trim().is_empty() || words.chars().count() > MAX_WORDS {
+            return Err(refuse(format!("`{name}` must say something, in at most {MAX_WORDS} characters")));
+        }
+    }
+    Ok(())
+}
+
+async fn find(replay: &Replay, id: &EventId) -> Result<Row, Failure> {
+    replay.records.row(id).await?.ok_or_else(|| refuse(format!("there is no event {id}")))
+}

@@ -1,0 +1,79 @@
+//! What the `local` command takes.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use crate::ports::Ports;
+use crate::verbs;
+
+/// The local cloud: the real template in an emulator, on this machine alone.
+#[derive(Debug, Parser)]
+#[command(name = "local")]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring a cloud up and keep it until Ctrl-C.
+    Up(PortFlags),
+    /// Bring a cloud up, run a command against it, and take it down.
+    Exec {
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Invoke a function of the cloud that is up.
+    Invoke {
+        /// intake, processor or replay.
+        function: String,
+        /// The event, as JSON.
+        event: String,
+    },
+    /// End the cloud that is up.
+    Stop,
+    /// Check the template.
+    Lint,
+    /// Install the tools, and do nothing else.
+    Tools {
+        /// Those for building and deploying to AWS, too.
+        #[arg(long)]
+        deploy: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct PortFlags {
+    /// Where the front door listens.
+    #[arg(long = "port", default_value_t = Ports::default().gateway)]
+    gateway: u16,
+    /// Where the partner stub listens.
+    #[arg(long = "partners-port", default_value_t = Ports::default().partners)]
+    partners: u16,
+    /// Where the emulator listens.
+    #[arg(long = "emulator-port", default_value_t = Ports::default().emulator)]
+    emulator: u16,
+}
+
+impl From<PortFlags> for Ports {
+    fn from(flags: PortFlags) -> Self {
+        Self { gateway: flags.gateway, partners: flags.partners, emulator: flags.emulator }
+    }
+}
+
+impl Cli {
+    /// Do what was asked.
+    pub async fn run(self) -> Result<ExitCode> {
+        match self.verb {
+            Verb::Up(ports) => verbs::up(ports.into()).await,
+            Verb::Exec { command } => verbs::exec(&command).await,
+            Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
+            Verb::Stop => verbs::stop().await,
+            Verb::Lint => verbs::lint().await,
+            Verb::Tools { deploy } => verbs::install(deploy).await,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A whole local cloud: every part started in order, and all of them ended together.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use tokio::task::JoinHandle;
+
+use crate::aws::{ACCESS_KEY, Endpoint, REGION};
+use crate::emulator::Emulator;
+use crate::gateway::{self, Routes};
+use crate::journal::Journal;
+use crate::lambda::Lambda;
+use crate::poller::Poller;
+use crate::ports::{self, Ports};
+use crate::progress::Progress;
+use crate::project::Project;
+use crate::signing::Secret;
+use crate::stack::Stack;
+use crate::state::State;
+use crate::template::Function;
+use crate::tools::Tools;
+use crate::{binaries, deploy, partners, secrets, stage, template, tools};
+
+pub use crate::state::Address;
+
+/// What may differ between two clouds on one machine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its folder under `.local`.
+    pub name: String,
+    /// Where it listens.
+    pub ports: Ports,
+}
+
+impl Options {
+    /// The cloud of `make run`, on fixed ports.
+    pub fn run() -> Self {
+        Self { name: "run".into(), ports: Ports::default() }
+    }
+
+    /// The cloud of the tests, on any free ports.
+    pub fn test() -> Self {
+        Self { name: "test".into(), ports: Ports::FREE }
+    }
+}
+
+/// A running local cloud. Dropping it ends every part of it.
+#[derive(Debug)]
+pub struct Cloud {
+    address: Address,
+    secret: Secret,
+    // In the order in which events meet them: nothing may be asked of a part that is gone.
+    servers: Servers,
+    poller: Poller,
+    emulator: Emulator,
+    state: State,
+}
+
+impl Cloud {
+    /// Start every part, showing each step.
+    pub async fn start(options: Options, progress: &Progress) -> Result<Self> {
+        let project = Project::find()?;
+        let state = State::take(&project, &options.name)?;
+        // Before anything that takes time: a taken port should be told at once.
+        let doors = Doors::open(options.ports)?;
+        let package = Package::make(&project, &state, progress).await?;
+
+        let emulator = Emulator::start(&package.tools, doors.emulator, state.folder(), state.log("emulator.log"));
+        let emulator = progress.step("emulator", emulator).await?;
+        let endpoint = emulator.endpoint();
+        let stack = package.deploy(&project, endpoint, &doors, &state);
+        let stack = progress.step("sam deploy", stack).await?;
+        let secret = secrets::put(endpoint, state.folder()).await?;
+
+        let address = address(&doors, &package, &stack, endpoint, &state)?;
+        let lambda = Lambda::new(endpoint.clone(), state.logs());
+        let poller = Poller::start(endpoint, &lambda).await?;
+        let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, &state)?;
+        state.publish(&address)?;
+        Ok(Self { address, secret, servers, poller, emulator, state })
+    }
+
+    /// Where everything is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// What the demo source signs with.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// What a program needs in its environment to use this cloud.
+    pub fn environment(&self) -> Result<Vec<(&'static str, &str)>> {
+        let address = &self.address;
+        Ok(vec![
+            ("LEDGERLINE_URL", &address.url),
+            ("LEDGERLINE_PARTNERS_URL", &address.partners_url),
+            ("LEDGERLINE_SECRET", self.secret.text()),
+            ("LEDGERLINE_REPLAY_FUNCTION", address.function("replay")?),
+            ("LEDGERLINE_LEDGER_TABLE", &address.ledger_table),
+            ("LEDGERLINE_EVENTS_QUEUE_URL", &address.events_queue_url),
+            ("LEDGERLINE_DEAD_LETTERS_QUEUE_URL", &address.dead_letters_queue_url),
+            ("AWS_ENDPOINT_URL", &address.endpoint),
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
+            ("AWS_REGION", REGION),
+        ])
+    }
+
+    /// End every part and wait until they are gone.
+    pub async fn stop(self) {
+        drop(self.servers);
+        drop(self.poller);
+        self.emulator.stop().await;
+        drop(self.state);
+    }
+}
+
+/// What is deployed, and the tools to deploy it with.
+struct Package {
+    tools: Tools,
+    functions: Vec<Function>,
+    template: PathBuf,
+}
+
+impl Package {
+    async fn make(project: &Project, state: &State, progress: &Progress) -> Result<Self> {
+        let tools = progress.step("tools", tools::set_up(project, tools::RUN)).await?;
+        let binaries = progress.loud_step("functions", binaries::build(project)).await?;
+        let functions = template::functions(&project.template())?;
+        let folder = state.folder().join("stage");
+        let template = stage::stage(project, &tools, &functions, &binaries, &folder);
+        let template = progress.step("stage", template).await?;
+        Ok(Self { tools, functions, template })
+    }
+
+    async fn deploy(&self, project: &Project, endpoint: &Endpoint, doors: &Doors, state: &State) -> Result<Stack> {
+        let (partners, log) = (&doors.partners_url, state.log("deploy.log"));
+        deploy::deploy(&self.tools, project, endpoint, &self.template, partners, &log).await?;
+        Stack::describe(endpoint, deploy::STACK).await
+    }
+}
+
+fn address(doors: &Doors, package: &Package, stack: &Stack, endpoint: &Endpoint, state: &State) -> Result<Address> {
+    let name = |function: &Function| Ok((function.binary.clone(), stack.physical_id(&function.logical_id)?.to_owned()));
+    Ok(Address {
+        pid: std::process::id(),
+        url: format!("http://127.0.0.1:{}", ports::port_of(&doors.gateway)?),
+        partners_url: doors.partners_url.clone(),
+        endpoint: endpoint.url().to_owned(),
+        functions: package.functions.iter().map(name).collect::<Result<_>>()?,
+        ledger_table: stack.output("LedgerTableName")?.to_owned(),
+        events_queue_url: stack.output("EventsQueueUrl")?.to_owned(),
+        dead_letters_queue_url: stack.output("DeadLettersQueueUrl")?.to_owned(),
+        state: state.folder().to_owned(),
+    })
+}
+
+/// The ports, taken before the parts behind them exist.
+struct Doors {
+    gateway: TcpListener,
+    partners: TcpListener,
+    partners_url: String,
+    emulator: u16,
+}
+
+impl Doors {
+    fn open(ports: Ports) -> Result<Self> {
+        let gateway = ports::listen(ports.gateway, "front door", "--port")?;
+        let partners = ports::listen(ports.partners, "partner stub", "--partners-port")?;
+        // Let go of again: the emulator binds it itself.
+        let emulator = ports::listen(ports.emulator, "emulator", "--emulator-port")?;
+        Ok(Self {
+            partners_url: format!("http://127.0.0.1:{}", ports::port_of(&partners)?),
+            emulator: ports::port_of(&emulator)?,
+            gateway,
+            partners,
+        })
+    }
+
+    fn serve(self, routes: Routes, lambda: Lambda, state: &State) -> Result<Servers> {
+        let partners = Journal::create(&state.log("partners.jsonl"))?;
+        let gateway = Journal::create(&state.log("gateway.jsonl"))?;
+        Ok(Servers([partners::serve(self.partners, partners)?, gateway::serve(self.gateway, routes, lambda, gateway)?]))
+    }
+}
+
+/// The servers of our own. A dropped task handle would leave its task running.
+#[derive(Debug)]
+struct Servers([JoinHandle<()>; 2]);
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}

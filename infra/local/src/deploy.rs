@@ -1,0 +1,57 @@
+//! The real `sam deploy` of the staged template, into the emulator.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::aws::{self, Endpoint};
+use crate::command::run_logged;
+use crate::project::Project;
+use crate::tools::Tools;
+
+/// The stack's name, which also starts the names of its functions and queues.
+pub const STACK: &str = "ledgerline";
+
+/// Deploy, with the few parameters that differ on one machine.
+pub async fn deploy(
+    tools: &Tools,
+    project: &Project,
+    endpoint: &Endpoint,
+    template: &Path,
+    partners_url: &str,
+    log: &Path,
+) -> Result<()> {
+    let mut sam = tools.command("sam");
+    aws::environment(&mut sam, endpoint);
+    // Its default of 5 s is for AWS, whose stacks take minutes.
+    sam.env("SAM_CLI_POLL_DELAY", "0.2");
+    sam.arg("deploy").arg("--template-file").arg(template);
+    sam.args(["--stack-name", STACK, "--region", aws::REGION, "--resolve-s3"]);
+    sam.args(["--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]);
+    sam.args(["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]);
+    sam.arg("--parameter-overrides").args(parameters(project, partners_url));
+    run_logged(&mut sam, log).await
+}
+
+/// Seconds of the processor's time-out, its lease and the queue's visibility: shorter than in AWS, in
+/// the same order, so that crashes and retries can be watched.
+pub const TIMES: [u64; 3] = [5, 8, 30];
+
+/// The emulator does not unpack layers for custom runtimes, so the functions read the flows from the
+/// source tree.
+fn parameters(project: &Project, partners_url: &str) -> Vec<String> {
+    let [timeout, lease, visibility] = TIMES;
+    vec![
+        format!("Architecture={}", architecture()),
+        format!("FlowsDir={}", project.flows().display()),
+        format!("PartnerEndpoint={partners_url}"),
+        format!("ProcessorTimeout={timeout}"),
+        format!("LeaseSeconds={lease}"),
+        format!("VisibilityTimeout={visibility}"),
+        "DeletionProtection=false".into(),
+    ]
+}
+
+fn architecture() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" }
+}

@@ -1,0 +1,87 @@
+//! The API Gateway HTTP API of the template, served by ourselves.
+//!
+//! The emulator does not import the routes that SAM puts into the API's OpenAPI body, so every
+//! path would be a 404 there. This one reads the same template, makes payload-format-2.0 events by
+//! AWS's rules, and invokes the function.
+//!
+//! Deliberately absent: authorizers, CORS, stages other than `$default`, and throttling, none of
+//! which the template uses or a local run needs.
+
+mod event;
+mod response;
+mod routes;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+pub use routes::Routes;
+
+use crate::journal::{self, Journal};
+use crate::lambda::{Lambda, Outcome};
+
+/// The most that an HTTP API takes in.
+const BODY_LIMIT: usize = 10 * 1024 * 1024;
+/// The longest that an HTTP API waits for a function.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+struct Gateway {
+    routes: Routes,
+    lambda: Lambda,
+    journal: Journal,
+}
+
+/// Serve the routes until the task is aborted.
+pub fn serve(listener: TcpListener, routes: Routes, lambda: Lambda, journal: Journal) -> Result<JoinHandle<()>> {
+    let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+    let gateway = Arc::new(Gateway { routes, lambda, journal });
+    let router = Router::new().fallback(handle).with_state(gateway);
+    Ok(tokio::spawn(async move {
+        // It ends only by an abort: accept errors are retried inside.
+        let _ = axum::serve(listener, router).await;
+    }))
+}
+
+async fn handle(State(gateway): State<Arc<Gateway>>, request: Request<Body>) -> Response {
+    let began = Instant::now();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let response = answer(&gateway, request).await;
+    gateway.journal.add(&json!({
+        "time": journal::now(),
+        "method": method.as_str(),
+        "path": path,
+        "status": response.status().as_u16(),
+        "ms": began.elapsed().as_millis() as u64,
+    }));
+    response
+}
+
+async fn answer(gateway: &Gateway, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let Some(route) = gateway.routes.find(parts.method.as_str(), parts.uri.path()) else {
+        return response::refusal(StatusCode::NOT_FOUND, "Not Found");
+    };
+    let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
+        return response::refusal(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
+    };
+    let event = event::make(&parts, &route, &body);
+    let invocation = gateway.lambda.invoke(route.function, &event);
+    match tokio::time::timeout(TIME_LIMIT, invocation).await {
+        Ok(Ok(Outcome::Answered(payload))) => response::make(payload),
+        Ok(Ok(Outcome::Failed(_)) | Err(_)) => {
+            response::refusal(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
+        }
+        Ok(Ok(Outcome::Throttled)) | Err(_) => {
+            response::refusal(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable")
+        }
+    }
+}

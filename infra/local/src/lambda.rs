@@ -1,0 +1,63 @@
+//! Invoking a deployed function.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::http::{HeaderMap, Method, StatusCode};
+use base64::prelude::*;
+use serde_json::Value;
+
+use crate::aws::Endpoint;
+
+/// What an invocation came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The function answered.
+    Answered(Value),
+    /// The function failed, crashed or ran out of time; the value says how.
+    Failed(Value),
+    /// No instance was free. The function did not see the event.
+    Throttled,
+}
+
+/// The emulator's Invoke API. Each invocation's log tail goes to a file of the function's own.
+#[derive(Clone, Debug)]
+pub struct Lambda {
+    endpoint: Endpoint,
+    logs: Arc<PathBuf>,
+}
+
+impl Lambda {
+    /// Invoke through this endpoint, and log into this folder.
+    pub fn new(endpoint: Endpoint, logs: PathBuf) -> Self {
+        Self { endpoint, logs: Arc::new(logs) }
+    }
+
+    /// Invoke a function and wait for its answer.
+    pub async fn invoke(&self, function: &str, event: &Value) -> Result<Outcome> {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let headers = [("x-amz-log-type", "Tail"), ("content-type", "application/json")];
+        let answer = self.endpoint.send("lambda", Method::POST, &path, &headers, event.to_string()).await?;
+        self.keep_log(function, &answer.headers);
+        if answer.status == StatusCode::TOO_MANY_REQUESTS {
+            return Ok(Outcome::Throttled);
+        }
+        let answer = answer.expect_success(function)?;
+        let failed = answer.headers.contains_key("x-amz-function-error");
+        let payload = answer.json().context("the function's answer is not JSON")?;
+        Ok(if failed { Outcome::Failed(payload) } else { Outcome::Answered(payload) })
+    }
+
+    /// A log that cannot be written is no reason to lose an invocation.
+    fn keep_log(&self, function: &str, headers: &HeaderMap) {
+        let Some(tail) = headers.get("x-amz-log-result") else { return };
+        let Ok(mut text) = BASE64_STANDARD.decode(tail) else { return };
+        text.push(b'\n');
+        let file = self.logs.join(format!("{function}.log"));
+        let opened = OpenOptions::new().create(true).append(true).open(file);
+        let _ = opened.and_then(|mut file| file.write_all(&text));
+    }
+}

@@ -1,0 +1,41 @@
+//! The local cloud: what `make run` starts, and what the end-to-end tests talk to.
+//!
+//! An emulator answers for AWS, and the real `sam deploy` puts the real `infra/template.yaml` into
+//! it: there is no second description of the system here. Two pieces of the emulator are not
+//! faithful enough for our protocol, and only those are replaced: the HTTP API ([`gateway`]) and
+//! the event source mappings of FIFO queues ([`poller`]).
+//!
+//! The modules stand in the groups in which a start meets them: what every step uses, what is
+//! deployed, the deploy, what serves. [`cloud`] ties them together.
+//!
+//! Deliberately absent: containers, calls that leave the machine once the tools are installed, and
+//! state that outlives the process, other than the demo's secrets.
+
+pub mod command;
+pub mod ports;
+pub mod progress;
+pub mod project;
+mod state;
+
+pub mod binaries;
+pub mod stage;
+pub mod template;
+pub mod tools;
+
+pub mod aws;
+pub mod deploy;
+pub mod emulator;
+pub mod secrets;
+pub mod signing;
+pub mod stack;
+
+pub mod gateway;
+pub mod journal;
+pub mod lambda;
+pub mod partners;
+pub mod poller;
+
+pub mod cli;
+pub mod cloud;
+pub mod screen;
+pub mod verbs;

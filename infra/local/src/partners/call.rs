@@ -1,0 +1,67 @@
+//! A call as it came in, and as it is logged.
+
+use axum::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line of the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// Its place in the log, from 1.
+    pub seq: usize,
+    /// When it was decided, RFC 3339 with milliseconds.
+    pub time: String,
+    /// The first segment of the path.
+    pub integration: String,
+    /// The HTTP method.
+    pub method: String,
+    /// The whole path, with its query.
+    pub path: String,
+    /// The caller's `Idempotency-Key`.
+    pub idempotency_key: Option<String>,
+    /// The caller's trace.
+    pub traceparent: Option<String>,
+    /// Whether it carried an `Authorization` header. Never what it said.
+    pub authorized: bool,
+    /// The body: as JSON, else as text.
+    pub body: Value,
+    /// The status of the answer, or `null` where there was none.
+    pub status: Option<u16>,
+    /// What was done, in a word: `ok`, `status`, `hang`, `reset`, `slow`.
+    pub mode: String,
+    /// Whether it had its effect at the partner.
+    pub applied: bool,
+    /// Whether its answer was that of an earlier call with the same key.
+    pub replayed: bool,
+}
+
+/// What a call said.
+pub(super) struct Incoming {
+    pub(super) integration: String,
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) idempotency_key: Option<String>,
+    pub(super) traceparent: Option<String>,
+    pub(super) authorized: bool,
+    pub(super) body: Value,
+}
+
+impl Incoming {
+    pub(super) fn new(parts: &Parts, body: &[u8]) -> Self {
+        let header = |name| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
+        let segment = parts.uri.path().split('/').nth(1).unwrap_or_default();
+        Self {
+            integration: segment.to_owned(),
+            method: parts.method.to_string(),
+            path: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            idempotency_key: header("idempotency-key"),
+            traceparent: header("traceparent"),
+            authorized: parts.headers.contains_key("authorization"),
+            body: readable(body),
+        }
+    }
+}
+
+fn readable(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
+}

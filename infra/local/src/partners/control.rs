@@ -1,0 +1,145 @@
+//! How an integration is told to behave.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// How one integration treats its next calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behaviour {
+    /// What it does with a call.
+    pub mode: Mode,
+    /// For how many calls; afterwards it is well again. Without a number, until told otherwise.
+    pub times: Option<u32>,
+    /// Whether it honours idempotency keys.
+    pub idempotent: bool,
+}
+
+/// What an integration does with a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Apply it and answer 200.
+    Ok,
+    /// Apply nothing and answer with this status.
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// The `Retry-After` header's value.
+        retry_after: Option<String>,
+    },
+    /// Answer nothing for this long, then close the connection.
+    Hang {
+        /// Whether the effect happens all the same.
+        apply: bool,
+        /// How long.
+        time: Duration,
+    },
+    /// Close the connection at once, with no answer.
+    Reset {
+        /// Whether the effect happens all the same.
+        apply: bool,
+    },
+    /// Apply it and answer 200, but late.
+    Slow {
+        /// How late.
+        time: Duration,
+    },
+}
+
+impl Mode {
+    /// Its name in control requests and in the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Status { .. } => "status",
+            Self::Hang { .. } => "hang",
+            Self::Reset { .. } => "reset",
+            Self::Slow { .. } => "slow",
+        }
+    }
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { mode: Mode::Ok, times: None, idempotent: true }
+    }
+}
+
+/// The control request, flat as people type it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Control {
+    mode: String,
+    status: Option<u16>,
+    retry_after: Option<Value>,
+    apply: Option<bool>,
+    seconds: Option<u64>,
+    ms: Option<u64>,
+    times: Option<u32>,
+    idempotent: Option<bool>,
+}
+
+/// Read a control request. The error is a sentence that says what to write.
+pub(super) fn parse(body: &[u8]) -> Result<Behaviour, String> {
+    let control: Control = serde_json::from_slice(body)
+        .map_err(|error| format!(r#"{error}. Write something like {{"mode":"status","status":500,"times":3}}."#))?;
+    Ok(Behaviour { mode: mode(&control)?, times: control.times, idempotent: control.idempotent.unwrap_or(true) })
+}
+
+fn mode(control: &Control) -> Result<Mode, String> {
+    match control.mode.as_str() {
+        "ok" => Ok(Mode::Ok),
+        "status" => {
+            Ok(Mode::Status { status: status(control)?, retry_after: control.retry_after.as_ref().map(as_text) })
+        }
+        "hang" => Ok(Mode::Hang {
+            apply: control.apply.unwrap_or(false),
+            time: Duration::from_secs(control.seconds.unwrap_or(30)),
+        }),
+        "reset" => Ok(Mode::Reset { apply: control.apply.unwrap_or(false) }),
+        "slow" => match control.ms {
+            Some(ms) => Ok(Mode::Slow { time: Duration::from_millis(ms) }),
+            None => Err(r#"How slow? Write {"mode":"slow","ms":500}."#.into()),
+        },
+        other => Err(format!("There is no mode {other:?}: use ok, status, hang, reset or slow.")),
+    }
+}
+
+fn status(control: &Control) -> Result<u16, String> {
+    match control.status {
+        Some(status @ 200..=599) => Ok(status),
+        Some(other) => Err(format!("{other} is no status that a partner answers with: use 200 to 599.")),
+        None => Err(r#"Which status? Write {"mode":"status","status":500}."#.into()),
+    }
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_written() {
+        let read = |text: &str| parse(text.as_bytes()).expect(text);
+        assert_eq!(read(r#"{"mode":"ok"}"#), Behaviour::default());
+        assert!(!read(r#"{"mode":"ok","idempotent":false}"#).idempotent);
+        let throttle = read(r#"{"mode":"status","status":429,"retry_after":7,"times":3}"#);
+        assert_eq!(throttle.mode, Mode::Status { status: 429, retry_after: Some("7".into()) });
+        assert_eq!(throttle.times, Some(3));
+        let hang = read(r#"{"mode":"hang","apply":true,"seconds":2}"#);
+        assert_eq!(hang.mode, Mode::Hang { apply: true, time: Duration::from_secs(2) });
+    }
+
+    #[test]
+    fn a_bad_request_is_told_what_to_write() {
+        let sentence = |text: &str| parse(text.as_bytes()).expect_err(text);
+        assert!(sentence(r#"{"mode":"status"}"#).contains(r#"{"mode":"status","status":500}"#));
+        assert!(sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset or slow"));
+        assert!(sentence(r#"{"mode":"ok","time":3}"#).contains("unknown field `time`"));
+        assert!(sentence("500").contains("Write something like"));
+    }
+}

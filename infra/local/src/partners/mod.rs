@@ -1,0 +1,112 @@
+//! The partner stub: every integration's API in one, logging what it gets, failing when told to.
+//!
+//! Any request to `/{integration}/…` is a call. By default it is applied and answered with an id,
+//! and a repeated `Idempotency-Key` gets the recorded answer again, as from a partner that honours
+//! it. `/_control` changes that, and shows the log.
+
+mod call;
+mod control;
+mod desk;
+mod server;
+
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, put};
+use axum::{Router, http::header::RETRY_AFTER};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+pub use call::Call;
+pub use control::{Behaviour, Mode};
+
+use crate::journal::Journal;
+use call::Incoming;
+use desk::{Answer, Desk};
+use server::HangUp;
+
+const BODY_LIMIT: usize = 10 * 1024 * 1024;
+
+struct Partners {
+    desk: Mutex<Desk>,
+    journal: Journal,
+}
+
+impl Partners {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serve the stub until the task is aborted.
+pub fn serve(listener: TcpListener, journal: Journal) -> Result<JoinHandle<()>> {
+    let partners = Arc::new(Partners { desk: Mutex::default(), journal });
+    server::serve(listener, router(partners))
+}
+
+fn router(partners: Arc<Partners>) -> Router {
+    Router::new()
+        .route("/_control/log", get(log))
+        .route("/_control/{integration}", put(control))
+        .route("/_control", axum::routing::delete(forget))
+        .fallback(take)
+        .with_state(partners)
+}
+
+/// A call is logged when it is decided, before any delay: a caller that gives up still was here.
+async fn take(State(partners): State<Arc<Partners>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let answer = {
+        let mut desk = partners.desk();
+        let (call, answer) = desk.take(Incoming::new(&parts, &body));
+        partners.journal.add(call);
+        answer
+    };
+    deliver(answer).await
+}
+
+async fn deliver(answer: Answer) -> Response {
+    tokio::time::sleep(answer.after).await;
+    let Some(status) = answer.status else { return HangUp.into_response() };
+    let mut response = (status, Json(answer.body)).into_response();
+    if let Some(value) = answer.retry_after.and_then(|value| value.parse().ok()) {
+        response.headers_mut().insert(RETRY_AFTER, value);
+    }
+    response
+}
+
+async fn control(State(partners): State<Arc<Partners>>, Path(integration): Path<String>, body: Bytes) -> Response {
+    match control::parse(&body) {
+        Ok(behaviour) => {
+            let shown = json!({"integration": integration, "now": behaviour.mode.name()});
+            partners.desk().set(integration, behaviour);
+            Json(shown).into_response()
+        }
+        Err(sentence) => (StatusCode::BAD_REQUEST, format!("{sentence}\n")).into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Filter {
+    integration: Option<String>,
+}
+
+async fn log(State(partners): State<Arc<Partners>>, Query(filter): Query<Filter>) -> Response {
+    let desk = partners.desk();
+    let wanted = |call: &&Call| filter.integration.as_ref().is_none_or(|name| *name == call.integration);
+    Json(desk.log().iter().filter(wanted).collect::<Vec<_>>()).into_response()
+}
+
+async fn forget(State(partners): State<Arc<Partners>>) -> Response {
+    *partners.desk() = Desk::default();
+    Response::new(Body::empty())
+}

@@ -1,0 +1,59 @@
+//! An HTTP server whose handlers may hang up: close the connection with no answer.
+
+use std::net::TcpListener;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// As a response, it closes the connection instead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HangUp;
+
+impl IntoResponse for HangUp {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Serve until the task is aborted; the connections end with it.
+pub(super) fn serve(listener: TcpListener, router: Router) -> Result<JoinHandle<()>> {
+    let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+    Ok(tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            if let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(converse(stream, router.clone()));
+            }
+            while connections.try_join_next().is_some() {}
+        }
+    }))
+}
+
+async fn converse(stream: TcpStream, router: Router) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = router.call(request);
+        async { unless_hung_up(answer.await?) }
+    });
+    // It fails when either side hangs up, and that is nothing to report.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// An error from the service makes hyper close the connection without a word.
+fn unless_hung_up(response: Response<Body>) -> anyhow::Result<Response<Body>> {
+    let hung_up = response.extensions().get::<HangUp>().is_some();
+    anyhow::ensure!(!hung_up, "hung up");
+    Ok(response)
+}

@@ -1,0 +1,101 @@
+//! The event source mappings that the template made.
+
+use anyhow::{Context, Result};
+use axum::http::Method;
+use serde::Deserialize;
+
+use crate::aws::Endpoint;
+
+const PATH: &str = "/2015-03-31/event-source-mappings/";
+
+/// What AWS allows to run at once where a mapping sets no limit is far more than one machine
+/// should run.
+const UNLIMITED: usize = 10;
+
+/// One queue and the function that it feeds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Mapping {
+    #[serde(rename = "UUID")]
+    id: String,
+    pub(super) event_source_arn: String,
+    function_arn: String,
+    pub(super) batch_size: usize,
+    #[serde(default)]
+    function_response_types: Vec<String>,
+    #[serde(default)]
+    scaling_config: Option<ScalingConfig>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ScalingConfig {
+    maximum_concurrency: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listing {
+    event_source_mappings: Vec<Mapping>,
+}
+
+impl Mapping {
+    pub(super) fn queue_name(&self) -> &str {
+        last(&self.event_source_arn)
+    }
+
+    pub(super) fn function(&self) -> &str {
+        last(&self.function_arn)
+    }
+
+    pub(super) fn reports_failures(&self) -> bool {
+        self.function_response_types.iter().any(|kind| kind == "ReportBatchItemFailures")
+    }
+
+    pub(super) fn concurrency(&self) -> usize {
+        let limit = self.scaling_config.as_ref().and_then(|scaling| scaling.maximum_concurrency);
+        limit.unwrap_or(UNLIMITED)
+    }
+}
+
+/// Those of FIFO queues.
+pub(super) async fn list(endpoint: &Endpoint) -> Result<Vec<Mapping>> {
+    let answer = endpoint.send("lambda", Method::GET, PATH, &[], "").await?;
+    let answer = answer.expect_success("list the event source mappings")?;
+    let listing: Listing = serde_json::from_slice(&answer.body).context("the mappings are not as expected")?;
+    let mappings = listing.event_source_mappings.into_iter();
+    Ok(mappings.filter(|mapping| mapping.event_source_arn.ends_with(".fifo")).collect())
+}
+
+/// Nothing was sent yet, so no batch of the emulator's is under way.
+pub(super) async fn disable(endpoint: &Endpoint, mapping: &Mapping) -> Result<()> {
+    let path = format!("{PATH}{}", mapping.id);
+    let answer = endpoint.send("lambda", Method::PUT, &path, &[], r#"{"Enabled": false}"#).await?;
+    answer.expect_success("disable an event source mapping")?;
+    Ok(())
+}
+
+fn last(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_limits_come_from_the_mapping() {
+        let mapping: Mapping = serde_json::from_value(serde_json::json!({
+            "UUID": "u", "BatchSize": 10, "State": "Enabled",
+            "EventSourceArn": "arn:aws:sqs:us-east-1:000000000000:ledgerline-events.fifo",
+            "FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:ledgerline-processor",
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            "ScalingConfig": {"MaximumConcurrency": 7},
+        }))
+        .expect("a mapping");
+        assert_eq!(mapping.queue_name(), "ledgerline-events.fifo");
+        assert_eq!(mapping.function(), "ledgerline-processor");
+        assert_eq!(mapping.concurrency(), 7);
+        assert!(mapping.reports_failures());
+    }
+}

@@ -1,0 +1,55 @@
+//! One line for each step of a start: a spinner while it runs, its time when it is done.
+
+use std::future::Future;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Tells whoever waits what is going on, on standard error.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    terminal: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { terminal: std::io::stderr().is_terminal() }
+    }
+}
+
+impl Progress {
+    /// Run one step behind a spinner.
+    pub async fn step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let spinner = self.terminal.then(|| spinner(name));
+        let began = Instant::now();
+        let outcome = work.await;
+        if let Some(spinner) = spinner {
+            spinner.finish_and_clear();
+        }
+        finish(name, began.elapsed(), outcome)
+    }
+
+    /// Run one step that shows its own output, so that no spinner may draw over it.
+    pub async fn loud_step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        eprintln!("· {name} …");
+        let began = Instant::now();
+        let outcome = work.await;
+        finish(name, began.elapsed(), outcome)
+    }
+}
+
+fn spinner(name: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{spinner} {msg}  {elapsed}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let spinner = ProgressBar::new_spinner().with_style(style).with_message(name.to_owned());
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
+}
+
+fn finish<T>(name: &str, took: Duration, outcome: Result<T>) -> Result<T> {
+    let mark = if outcome.is_ok() { '✓' } else { '✗' };
+    eprintln!("{mark} {name:<28} {:>6.1} s", took.as_secs_f64());
+    outcome.with_context(|| format!("this step failed: {name}"))
+}

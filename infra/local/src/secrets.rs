@@ -1,0 +1,52 @@
+//! The demo's secrets: made once, kept in the state folder, put into the emulator's SSM.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::prelude::*;
+use serde_json::json;
+
+use crate::aws::Endpoint;
+use crate::signing::Secret;
+
+const SOURCE: &str = "/ledgerline/sources/web-forms/current";
+const INTEGRATION: &str = "/ledgerline/integrations/crm/current";
+
+/// Put the secrets in place; returns the one that the demo source signs with.
+///
+/// It stays the same from start to start, so that a `curl` from an earlier screen still works.
+pub async fn put(endpoint: &Endpoint, state: &Path) -> Result<Secret> {
+    let secret = keep(&state.join("web-forms.secret"), "whsec_")?;
+    let token = keep(&state.join("crm.secret"), "crm_")?;
+    put_parameter(endpoint, SOURCE, &secret).await?;
+    put_parameter(endpoint, INTEGRATION, &token).await?;
+    Secret::parse(&secret)
+}
+
+async fn put_parameter(endpoint: &Endpoint, name: &str, value: &str) -> Result<()> {
+    let input = json!({"Name": name, "Value": value, "Type": "SecureString", "Overwrite": true});
+    endpoint.act("ssm", "AmazonSSM.PutParameter", input).await?;
+    Ok(())
+}
+
+/// What the file holds, or a new random value that it holds from now on.
+fn keep(file: &Path, prefix: &str) -> Result<String> {
+    let made = format!("{prefix}{}", BASE64_STANDARD.encode(random()?));
+    // Created with its mode: written first and closed off later, others could read it between.
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    match created {
+        Ok(mut new) => new.write_all(made.as_bytes()).map(|()| made),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => std::fs::read_to_string(file),
+        Err(error) => Err(error),
+    }
+    .with_context(|| format!("cannot keep a secret in {}", file.display()))
+}
+
+fn random() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
+    Ok(bytes)
+}

@@ -1,0 +1,98 @@
+//! What `sam build` would leave behind, made from the binaries that cargo just built.
+//!
+//! The staged tree has the project's own layout, so the template's relative paths hold in it and
+//! the template is copied byte for byte. Where the project has a function's folder, the stage has
+//! a zip file of that name: `sam deploy` uploads it as it is, and the zipping, which is the slow
+//! part, is done again only for binaries that changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::UNIX_EPOCH;
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use tokio::process::Command;
+
+use crate::binaries::Binaries;
+use crate::command::run_shown;
+use crate::project::Project;
+use crate::template::Function;
+use crate::tools::Tools;
+
+/// Packed quickly rather than tightly: it goes no further than this machine.
+const ZIP: &str = r"
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    archive.write(sys.argv[2], 'bootstrap')
+";
+
+/// Stage the template, the flows and every function; returns the staged template's path.
+pub async fn stage(
+    project: &Project,
+    tools: &Tools,
+    functions: &[Function],
+    binaries: &Binaries,
+    stage: &Path,
+) -> Result<PathBuf> {
+    let infra = stage.join("infra");
+    copy_tree(&project.flows(), &infra.join("flows")).context("cannot stage the flows")?;
+    try_join_all(functions.iter().map(|function| stage_function(tools, function, binaries, &infra))).await?;
+    let template = infra.join("template.yaml");
+    fs::copy(project.template(), &template).context("cannot stage the template")?;
+    Ok(template)
+}
+
+async fn stage_function(tools: &Tools, function: &Function, binaries: &Binaries, infra: &Path) -> Result<()> {
+    let (name, id) = (&function.binary, &function.logical_id);
+    let binary = binaries.get(name).with_context(|| format!("cargo built no binary named {name}, which {id} runs"))?;
+    let zip = infra.join(&function.code);
+    let stamp = zip.with_extension("stamp");
+    let version = version_of(binary)?;
+    if zip.is_file() && fs::read_to_string(&stamp).is_ok_and(|staged| staged == version) {
+        return Ok(());
+    }
+    fs::create_dir_all(zip.parent().unwrap_or(infra)).context("cannot create the staged folder")?;
+    pack(tools, binary, &zip).await?;
+    fs::write(stamp, version).context("cannot note what was staged")
+}
+
+async fn pack(tools: &Tools, binary: &Path, zip: &Path) -> Result<()> {
+    let stripped = zip.with_extension("bootstrap");
+    fs::copy(binary, &stripped).with_context(|| format!("cannot stage {}", binary.display()))?;
+    strip(&stripped).await;
+    run_shown(tools.command("python3").args(["-c", ZIP]).args([zip, &stripped])).await?;
+    fs::remove_file(stripped).context("cannot tidy the stage")
+}
+
+/// Symbols are most of a debug binary. Without a `strip` on the machine the deploy is slower, and
+/// nothing else.
+async fn strip(binary: &Path) {
+    let quiet = Command::new("strip").arg(binary).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let _ = quiet.await;
+}
+
+fn version_of(binary: &Path) -> Result<String> {
+    let metadata = fs::metadata(binary).with_context(|| format!("{} is gone", binary.display()))?;
+    let modified = metadata.modified().context("this file system keeps no modification times")?;
+    let nanos = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    Ok(format!("{} {nanos}", metadata.len()))
+}
+
+/// A fresh copy, so that a file that was deleted in the source does not live on.
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! The project's own Python environment, with every tool pinned.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use tokio::process::Command;
+
+use crate::command::run_logged;
+use crate::project::Project;
+
+/// What runs the local cloud: the emulator, the SAM CLI, cfn-lint.
+pub const RUN: Pins = Pins { file: "requirements.txt" };
+
+/// What builds for AWS: cargo-lambda, which brings a C compiler of half a gigabyte.
+pub const BUILD: Pins = Pins { file: "requirements-deploy.txt" };
+
+/// A list of exact versions, every transitive one included.
+#[derive(Clone, Copy, Debug)]
+pub struct Pins {
+    file: &'static str,
+}
+
+/// The environment after it was set up.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    bin: PathBuf,
+}
+
+impl Tools {
+    /// The path of one tool.
+    pub fn path(&self, tool: &str) -> PathBuf {
+        self.bin.join(tool)
+    }
+
+    /// A command for one tool, with the environment's other tools on its `PATH`.
+    pub fn command(&self, tool: &str) -> Command {
+        let mut command = Command::new(self.path(tool));
+        command.env("PATH", self.search_path()).env("SAM_CLI_TELEMETRY", "0");
+        command
+    }
+
+    fn search_path(&self) -> std::ffi::OsString {
+        let mut path = self.bin.clone().into_os_string();
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        path
+    }
+}
+
+/// Install what `pins` lists, or nothing where the last set-up had the same list.
+pub async fn set_up(project: &Project, pins: Pins) -> Result<Tools> {
+    let venv = project.venv();
+    let list = project.pins().join(pins.file);
+    let stamp = venv.join(format!("{}.installed", pins.file));
+    let wanted = fingerprint(&list)?;
+
+    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(Tools { bin: venv.join("bin") });
+    }
+    create(&venv).await?;
+    install(&venv, &list).await?;
+    // Written last: a set-up that was cut short starts over.
+    std::fs::write(&stamp, wanted).context("cannot note what was installed")?;
+    Ok(Tools { bin: venv.join("bin") })
+}
+
+fn fingerprint(list: &Path) -> Result<String> {
+    let text = std::fs::read(list).with_context(|| format!("cannot read {}", list.display()))?;
+    Ok(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+async fn create(venv: &Path) -> Result<()> {
+    if venv.join("bin/pip").is_file() {
+        return Ok(());
+    }
+    check_python().await?;
+    let log = log_beside(venv, "venv.log")?;
+    run_logged(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv), &log)
+        .await
+        .context("python3 cannot make a virtual environment; on Debian and Ubuntu, install python3-venv")
+}
+
+async fn check_python() -> Result<()> {
+    let check = "import sys; sys.exit(sys.version_info < (3, 10))";
+    let status = Command::new("python3").args(["-c", check]).stdin(Stdio::null()).status().await;
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => bail!("python3 is older than 3.10: install a newer one and put it first on PATH"),
+        Err(_) => bail!("there is no python3 on PATH: the emulator and the SAM CLI need it (3.10 or newer)"),
+    }
+}
+
+/// Every version is pinned, so pip need not resolve anything.
+async fn install(venv: &Path, list: &Path) -> Result<()> {
+    let log = log_beside(venv, "pip.log")?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--no-input", "--disable-pip-version-check", "--no-deps"]);
+    // Python compiles what is used; all of it ahead of time takes longer than the first start.
+    pip.args(["--no-compile", "--requirement"]);
+    run_logged(pip.arg(list), &log).await
+}
+
+fn log_beside(venv: &Path, name: &str) -> Result<PathBuf> {
+    let folder = venv.parent().context("the environment has no parent folder")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder.join(name))
+}

@@ -1,0 +1,117 @@
+//! What the `local` command does.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::aws::{Endpoint, REGION};
+use crate::cloud::{Address, Cloud, Options};
+use crate::command::run_shown;
+use crate::lambda::{Lambda, Outcome};
+use crate::ports::Ports;
+use crate::progress::Progress;
+use crate::project::Project;
+use crate::{screen, tools};
+
+/// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
+pub async fn up(ports: Ports) -> Result<ExitCode> {
+    let options = Options { ports, ..Options::run() };
+    if let Some(cloud) = unless_interrupted(Cloud::start(options, &Progress::default())).await? {
+        let cloud = cloud?;
+        screen::show(&cloud);
+        unless_interrupted(std::future::pending::<()>()).await?;
+        cloud.stop().await;
+    }
+    eprintln!("\nEverything is stopped.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Bring a cloud up, run a command against it, and take it down. Its status is ours.
+pub async fn exec(command: &[String]) -> Result<ExitCode> {
+    let (program, arguments) = command.split_first().context("exec needs a command")?;
+    let progress = Progress::default();
+    let started = unless_interrupted(Cloud::start(Options::test(), &progress)).await?;
+    let cloud = started.context("interrupted")??;
+
+    let mut child = Command::new(program);
+    child.args(arguments).envs(cloud.environment()?).kill_on_drop(true);
+    let finished = unless_interrupted(child.status()).await;
+    cloud.stop().await;
+
+    let status = finished?.context("interrupted")?.with_context(|| format!("cannot start {program}"))?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// Invoke a function of the cloud that is up, and print its answer.
+pub async fn invoke(function: &str, event: &str) -> Result<ExitCode> {
+    let event: Value = serde_json::from_str(event).context("the event is not JSON")?;
+    let address = Address::of_running()?;
+    let name = address.function(function)?;
+    let lambda = Lambda::new(Endpoint::at(address.endpoint.clone()), address.state.join("logs"));
+    let outcome = lambda.invoke(name, &event).await;
+    match outcome.context("the local cloud does not answer: is `make run` still up?")? {
+        Outcome::Answered(answer) => println!("{answer:#}"),
+        Outcome::Failed(error) => bail!("{function} failed: {error:#}"),
+        Outcome::Throttled => bail!("{function} has no free instance: try again"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// End the cloud that is up, and wait until it is gone.
+pub async fn stop() -> Result<ExitCode> {
+    let pid = Address::of_running()?.pid.to_string();
+    if !runs(&pid).await? {
+        bail!("the local cloud is not running any more");
+    }
+    run_shown(Command::new("kill").args(["-TERM", &pid])).await?;
+    while runs(&pid).await? {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether it is ours: the number may be another program's by now.
+async fn runs(pid: &str) -> Result<bool> {
+    let shown = Command::new("ps").args(["-o", "stat=,command=", "-p", pid]).output().await;
+    let shown = shown.context("cannot run ps")?.stdout;
+    let shown = String::from_utf8_lossy(&shown);
+    Ok(shown.contains("local") && !shown.starts_with('Z'))
+}
+
+/// Check the template.
+pub async fn lint() -> Result<ExitCode> {
+    let project = Project::find()?;
+    let tools = Progress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
+    let template = project.template();
+    let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));
+    // It asks for a region, and looks nothing up in it.
+    sam.args(["validate", "--lint", "--region", REGION, "--template"]);
+    tokio::try_join!(run_shown(cfn_lint.arg(&template)), run_shown(sam.arg(&template)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Install the tools, and do nothing else.
+pub async fn install(deploy: bool) -> Result<ExitCode> {
+    let project = Project::find()?;
+    let progress = Progress::default();
+    progress.step("tools", tools::set_up(&project, tools::RUN)).await?;
+    if deploy {
+        progress.step("tools for deploying", tools::set_up(&project, tools::BUILD)).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing, where Ctrl-C or SIGTERM came first. What the work had started ends as it is dropped.
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<Option<T>> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    tokio::select! {
+        done = work => Ok(Some(done)),
+        _ = interrupt.recv() => Ok(None),
+        _ = terminate.recv() => Ok(None),
+    }
+}

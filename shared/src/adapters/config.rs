@@ -1,0 +1,51 @@
+//! Configuration, read once and with all its errors at once.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The process's environment, and what was found wrong with it so far.
+#[derive(Debug, Default)]
+pub struct Environment {
+    wrong: Vec<String>,
+}
+
+/// Everything that is wrong with the environment, each line naming its variable.
+#[derive(Debug, thiserror::Error)]
+pub struct ConfigError(Vec<String>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the environment is not right: {}", self.0.join("; "))
+    }
+}
+
+impl Environment {
+    /// A variable that must be there and not empty.
+    pub fn text(&mut self, name: &str) -> String {
+        let value = self.optional(name);
+        if value.is_none() {
+            self.wrong.push(format!("{name} is not set"));
+        }
+        value.unwrap_or_default()
+    }
+
+    /// A variable that may be missing or empty.
+    pub fn optional(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    }
+
+    /// A variable that is a number of seconds.
+    pub fn seconds(&mut self, name: &str) -> Duration {
+        let text = self.text(name);
+        let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
+        if seconds.is_none() && !text.is_empty() {
+            self.wrong.push(format!("{name} is `{text}`, not a number of seconds"));
+        }
+        Duration::from_secs(seconds.unwrap_or_default())
+    }
+
+    /// Ends the reading: nothing was wrong, or everything that was.
+    pub fn check(self) -> Result<(), ConfigError> {
+        if self.wrong.is_empty() { Ok(()) } else { Err(ConfigError(self.wrong)) }
+    }
+}

@@ -1,0 +1,322 @@
+//! The ledger on DynamoDB: one item an event, one conditional write a transition.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure};
+use futures::future::try_join_all;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_attribute_value, to_item};
+
+use crate::event::Event;
+use crate::key::EventId;
+use crate::ledger::{Claim, Closed, Found, Lease, Row, SHARDS};
+use crate::ports::{Admission, Admissions, Claims, Records, Unavailable, WriteError};
+use crate::time::Timestamp;
+
+use super::unavailable;
+
+const PORT: &str = "the ledger";
+
+/// The event is new, or it is done and its key is forgotten. [`Row::forgotten`] says the same.
+const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state = :succeeded AND #expires_at < :now)";
+
+/// Nobody holds the event, and its time has come. [`Row::claimable`] says the same.
+const CLAIMABLE: &str = "#state = :queued \
+    OR (#state = :retrying AND #retry_at <= :now) \
+    OR (#state = :running AND #lease_until < :now)";
+
+/// What a claim changes. [`Lease::won`] says the same.
+const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
+    #history = list_append(#history, :moment) \
+    REMOVE #retry_at, #parked, #parked_at";
+
+/// The same, with the intent to call the first effect, unless the ledger knows of an effect already.
+const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
+    #history = list_append(#history, :moment), #effects = if_not_exists(#effects, :first) \
+    REMOVE #retry_at, #parked, #parked_at";
+
+/// The writer still holds the event, and no later write of its own has landed. Equality lets the
+/// SDK's repetition of a write through whose first try did land.
+const HELD: &str = "#epoch = :epoch AND #step <= :step";
+
+/// Nobody has written the row since it was read.
+const UNCHANGED: &str = "#epoch = :seen_epoch AND #step = :seen_step";
+
+/// There is no row.
+const ABSENT: &str = "attribute_not_exists(pk)";
+
+/// The payload is still the one that was meant: the event did not die again meanwhile.
+const SAME_REPLAY: &str = "#replay = :replay";
+
+const ROW: &str = "event";
+const PAYLOAD: &str = "payload";
+
+/// The row's attributes that a transition may take away.
+const REMOVABLE: [&str; 6] = ["lease_until", "retry_at", "effects", "death", "parked", "parked_at"];
+
+type Item = HashMap<String, AttributeValue>;
+
+/// The ledger's table.
+#[derive(Clone, Debug)]
+pub struct DynamoLedger {
+    client: Client,
+    table: String,
+}
+
+impl DynamoLedger {
+    /// The ledger in this table.
+    pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), table: table.into() }
+    }
+
+    async fn update(&self, row: &Row, condition: &str, values: Item) -> Result<(), WriteError> {
+        let mut attributes = attributes_of(row)?;
+        attributes.remove("id");
+        let removed: Vec<&str> = REMOVABLE.into_iter().filter(|name| !attributes.contains_key(*name)).collect();
+        let expression = set_and_remove(attributes.keys(), &removed);
+        let values = attributes.into_iter().map(|(name, value)| (format!(":{name}"), value)).chain(values).collect();
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key(&row.id, ROW)))
+            .set_expression_attribute_names(Some(names(&[&expression, condition])))
+            .set_expression_attribute_values(Some(values))
+            .update_expression(expression)
+            .condition_expression(condition)
+            .send()
+            .await
+            .map_err(fenced)?;
+        Ok(())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, id: &EventId, sort: &str) -> Result<Option<T>, Unavailable> {
+        let get = self.client.get_item().table_name(&self.table).set_key(Some(key(id, sort))).consistent_read(true);
+        let found = get.send().await.map_err(unavailable(PORT))?.item;
+        found.map(read).transpose()
+    }
+
+    async fn shard(&self, shard: &str, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let found = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name("parked")
+            .key_condition_expression("parked = :shard")
+            .expression_attribute_values(":shard", AttributeValue::S(shard.to_owned()))
+            .scan_index_forward(false)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .send()
+            .await
+            .map_err(unavailable(PORT))?;
+        found.items.unwrap_or_default().into_iter().map(read).collect()
+    }
+}
+
+#[async_trait]
+impl Admissions for DynamoLedger {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item(row, &row.id, ROW)?))
+            .condition_expression(ADMISSIBLE)
+            .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
+            .expression_attribute_values(":succeeded", text("succeeded"))
+            .expression_attribute_values(":now", number(now.secs()))
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
+        match put.send().await {
+            Ok(_) => Ok(Admission::New),
+            Err(error) => match refused_put(&error) {
+                Some(row) => Ok(Admission::Duplicate(Box::new(read(row)?))),
+                None => Err(unavailable(PORT)(error)),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl Claims for DynamoLedger {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+        let change = if claim.first.is_some() { CLAIM_AND_INTEND } else { CLAIM };
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key(id, ROW)))
+            .update_expression(change)
+            .condition_expression(CLAIMABLE)
+            .set_expression_attribute_names(Some(names(&[change, CLAIMABLE])))
+            .set_expression_attribute_values(Some(claim_values(claim)?))
+            .return_values(ReturnValue::AllOld)
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
+        match update.send().await {
+            Ok(updated) => Ok(Ok(Lease::won(read(updated.attributes.unwrap_or_default())?, claim))),
+            Err(error) => match refused_update(&error) {
+                Some(Some(row)) => Ok(Err(read::<Row>(row)?.refused())),
+                Some(None) => Ok(Err(Found::Nothing)),
+                None => Err(unavailable(PORT)(error)),
+            },
+        }
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.update(lease.row(), HELD, Item::new()).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.update(closed.row(), HELD, Item::new()).await
+    }
+}
+
+#[async_trait]
+impl Records for DynamoLedger {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        self.get(id, ROW).await
+    }
+
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let shards = try_join_all(SHARDS.iter().map(|shard| self.shard(shard, limit))).await?;
+        let mut rows: Vec<Row> = shards.into_iter().flatten().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.parked_at));
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        let mut item = item(event, &event.id, PAYLOAD)?;
+        item.insert("expires_at".into(), number(expires_at));
+        self.client.put_item().table_name(&self.table).set_item(Some(item)).send().await.map_err(unavailable(PORT))?;
+        Ok(())
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.get(id, PAYLOAD).await
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .set_key(Some(key(&event.id, PAYLOAD)))
+            .condition_expression(SAME_REPLAY)
+            .set_expression_attribute_names(Some(names(&[SAME_REPLAY])))
+            .expression_attribute_values(":replay", number(event.replay));
+        match delete.send().await {
+            Err(error) if !is_refused_delete(&error) => Err(unavailable(PORT)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        let Some(seen) = seen else {
+            return self.update(next, ABSENT, Item::new()).await;
+        };
+        let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
+        self.update(next, UNCHANGED, values).await
+    }
+}
+
+fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
+    let mut values = HashMap::from([
+        (":queued".into(), text("queued")),
+        (":retrying".into(), text("retrying")),
+        (":running".into(), text("running")),
+        (":now".into(), number(claim.now.millis())),
+        (":until".into(), number(claim.lease_until().millis())),
+        (":one".into(), number(1)),
+        (":zero".into(), number(0)),
+        (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
+    ]);
+    if let Some(first) = claim.first_intent() {
+        values.insert(":first".into(), to_attribute_value(first).map_err(unreadable)?);
+    }
+    Ok(values)
+}
+
+/// The item's key takes the place of the `id`.
+fn item(value: &impl Serialize, id: &EventId, sort: &str) -> Result<Item, Unavailable> {
+    let mut item = attributes_of(value)?;
+    item.remove("id");
+    item.extend(key(id, sort));
+    Ok(item)
+}
+
+fn attributes_of(value: &impl Serialize) -> Result<Item, Unavailable> {
+    to_item(value).map_err(unreadable)
+}
+
+fn read<T: DeserializeOwned>(mut item: Item) -> Result<T, Unavailable> {
+    if let Some(id) = item.remove("pk") {
+        item.insert("id".into(), id);
+    }
+    from_item(item).map_err(unreadable)
+}
+
+fn key(id: &EventId, sort: &str) -> Item {
+    HashMap::from([("pk".into(), text(id.as_str())), ("sk".into(), text(sort))])
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+fn number(value: impl ToString) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+fn set_and_remove<'n>(set: impl Iterator<Item = &'n String>, removed: &[&str]) -> String {
+    let set: Vec<String> = set.map(|name| format!("#{name} = :{name}")).collect();
+    let removed: Vec<String> = removed.iter().map(|name| format!("#{name}")).collect();
+    let remove = if removed.is_empty() { String::new() } else { format!(" REMOVE {}", removed.join(", ")) };
+    format!("SET {}{remove}", set.join(", "))
+}
+
+/// The names behind the `#placeholders` of some expressions: many plain ones are reserved words.
+fn names(expressions: &[&str]) -> HashMap<String, String> {
+    let words = expressions
+        .iter()
+        .flat_map(|expression| expression.split(|c: char| !(c == '#' || c == '_' || c.is_alphanumeric())));
+    words.filter_map(|word| Some((word.to_owned(), word.strip_prefix('#')?.to_owned()))).collect()
+}
+
+/// The row that refused a put, if it was refused.
+fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
+    match error.as_service_error()? {
+        PutItemError::ConditionalCheckFailedException(failed) => failed.item.clone(),
+        _ => None,
+    }
+}
+
+/// The row that refused an update, if it was refused; there may be none.
+fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item>> {
+    match error.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),
+        _ => None,
+    }
+}
+
+fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
+    matches!(error.as_service_error(), Some(DeleteItemError::ConditionalCheckFailedException(_)))
+}
+
+fn fenced<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<UpdateItemError, R>) -> WriteError {
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(_)) => WriteError::Fenced,
+        _ => WriteError::Unavailable(unavailable(PORT)(error)),
+    }
+}
+
+fn unreadable(error: serde_dynamo::Error) -> Unavailable {
+    Unavailable { port: PORT, why: format!("a row is not readable: {error}") }
+}

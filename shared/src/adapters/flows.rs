@@ -1,0 +1,44 @@
+//! The flows folder on disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::flow::{File, Flows, Problems};
+
+/// The folder could not be read, or is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowsError {
+    /// It could not be read.
+    #[error("cannot read {path}: {error}")]
+    Unreadable {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It was read, and it is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Problems),
+}
+
+/// Reads `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder`.
+pub fn read_flows(folder: &Path) -> Result<Flows, FlowsError> {
+    let mut paths = vec!["sources.yaml".to_owned(), "integrations.yaml".to_owned()];
+    let flows = folder.join("flows");
+    for entry in std::fs::read_dir(&flows).map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })? {
+        let entry = entry.map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".yaml") {
+            paths.push(format!("flows/{name}"));
+        }
+    }
+    paths[2..].sort_unstable();
+    let files: Vec<File> = paths.into_iter().map(|path| read(folder, path)).collect::<Result<_, _>>()?;
+    Ok(Flows::parse(&files)?)
+}
+
+fn read(folder: &Path, path: String) -> Result<File, FlowsError> {
+    let full = folder.join(&path);
+    let text = std::fs::read_to_string(&full).map_err(|error| FlowsError::Unreadable { path: full, error })?;
+    Ok(File { path, text })
+}

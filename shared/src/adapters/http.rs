@@ -1,0 +1,110 @@
+//! Calls to partners, over one pooled HTTP client.
+//!
+//! hyper rather than a client on top of it: the SDK brings hyper and rustls already, and what a
+//! fuller client adds (redirects, cookies, proxies, decompression) is what an effect must not have. A
+//! redirect would take the request to a host that no integration names.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde_json::Value;
+
+use crate::outcome::{Answer, NoAnswer};
+use crate::ports::Partners;
+use crate::request::PartnerRequest;
+
+/// What is read of an answer. Only a few picked values are kept of it.
+const MAX_ANSWER: usize = 64 * 1024;
+
+type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// The partners' APIs over HTTP.
+#[derive(Debug)]
+pub struct HttpPartners {
+    pool: LazyLock<Result<Pool, NoAnswer>>,
+    endpoint: Option<String>,
+}
+
+impl HttpPartners {
+    /// Calls each integration at its base URL; with an `endpoint`, all of them below that instead.
+    pub fn new(endpoint: Option<String>) -> Self {
+        // Loading the root certificates is most of a cold start, so it waits for the first call.
+        Self { pool: LazyLock::new(pool), endpoint }
+    }
+
+    fn url(&self, request: &PartnerRequest) -> String {
+        match &self.endpoint {
+            Some(endpoint) => format!("{}/{}{}", endpoint.trim_end_matches('/'), request.integration, request.path),
+            None => format!("{}{}", request.base_url.trim_end_matches('/'), request.path),
+        }
+    }
+}
+
+#[async_trait]
+impl Partners for HttpPartners {
+    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+        let pool = self.pool.as_ref().map_err(NoAnswer::clone)?;
+        let timeout = request.timeout;
+        let call = build(self.url(&request), request).map_err(|error| NoAnswer::NotSent(error.to_string()))?;
+        match tokio::time::timeout(timeout, exchange(pool, call)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(NoAnswer::Lost(format!("timed out after {} ms", timeout.as_millis()))),
+        }
+    }
+}
+
+async fn exchange(pool: &Pool, call: Request<Full<Bytes>>) -> Result<Answer, NoAnswer> {
+    let response = pool.request(call).await.map_err(|error| {
+        if error.is_connect() { NoAnswer::NotSent("cannot connect".into()) } else { NoAnswer::Lost("cut off".into()) }
+    })?;
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    // The status is the answer. A body that is too long, cut off or no JSON only has no result in it.
+    let body = read(response).await.unwrap_or(Value::Null);
+    Ok(Answer { status, retry_after, body })
+}
+
+async fn read(response: Response<Incoming>) -> Option<Value> {
+    let bytes = Limited::new(response.into_body(), MAX_ANSWER).collect().await.ok()?.to_bytes();
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn build(url: String, request: PartnerRequest) -> Result<Request<Full<Bytes>>, http::Error> {
+    let mut call = Request::builder().method(request.method).uri(url);
+    for (name, value) in request.headers {
+        call = call.header(name, value);
+    }
+    if let Some(bearer) = request.bearer {
+        let mut value = HeaderValue::try_from(format!("Bearer {}", bearer.expose()))?;
+        value.set_sensitive(true);
+        call = call.header(AUTHORIZATION, value);
+    }
+    let body = match request.body {
+        Some(body) => {
+            call = call.header(CONTENT_TYPE, "application/json");
+            Bytes::from(body.to_string())
+        }
+        None => Bytes::new(),
+    };
+    call.body(Full::new(body))
+}
+
+fn pool() -> Result<Pool, NoAnswer> {
+    let connector = HttpsConnectorBuilder::new()
+        .with_native_roots()
+        .map_err(|error| NoAnswer::NotSent(format!("no root certificates: {error}")))?
+        .https_or_http()
+        .enable_http1()
+        .build();
+    let mut client = Client::builder(TokioExecutor::new());
+    Ok(client.pool_idle_timeout(Duration::from_secs(30)).pool_timer(TokioTimer::new()).build(connector))
+}

@@ -1,0 +1,59 @@
+//! The ports on AWS and on the machine. Only a `main.rs` builds these.
+
+mod chance;
+mod clock;
+mod config;
+mod dynamodb;
+mod flows;
+mod http;
+mod logs;
+mod sqs;
+mod ssm;
+
+use std::time::Duration;
+
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
+use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+
+pub use chance::SystemChance;
+pub use clock::SystemClock;
+pub use config::{ConfigError, Environment};
+pub use dynamodb::DynamoLedger;
+pub use flows::{FlowsError, read_flows};
+pub use http::HttpPartners;
+pub use logs::log_as_json;
+pub use sqs::{SqsDeadLetters, SqsEvents};
+pub use ssm::SsmSecrets;
+
+use crate::ports::Unavailable;
+
+/// The SDK's configuration, from the standard AWS environment variables.
+///
+/// The SDK's own retries are bounded, because a sender of webhooks hangs up after three seconds and a
+/// batch has a deadline.
+pub async fn aws() -> SdkConfig {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(1))
+        .operation_attempt_timeout(Duration::from_millis(1200))
+        .operation_timeout(Duration::from_millis(2500))
+        .build();
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .timeout_config(timeouts)
+        .retry_config(RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(50)))
+        .load()
+        .await
+}
+
+/// What an SDK error is to the core. Its code says enough: its message may quote an item, and so
+/// somebody's email.
+fn unavailable<E, R>(port: &'static str) -> impl Fn(SdkError<E, R>) -> Unavailable
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    move |error| {
+        let why = error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned);
+        Unavailable { port, why }
+    }
+}

@@ -1,0 +1,133 @@
+//! The queues on SQS.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::MessageAttributeValue;
+
+use crate::event::Event;
+use crate::ports::{DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
+
+use super::unavailable;
+
+const PORT: &str = "the queue";
+
+/// SQS hides a message for this long at most.
+const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600);
+
+/// The queue of events.
+#[derive(Clone, Debug)]
+pub struct SqsEvents {
+    client: Client,
+    url: String,
+}
+
+impl SqsEvents {
+    /// The queue at this URL.
+    pub fn new(aws: &SdkConfig, url: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), url: url.into() }
+    }
+}
+
+#[async_trait]
+impl Queue for SqsEvents {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        let body = serde_json::to_string(event).map_err(|error| unavailable_because(error.to_string()))?;
+        self.client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(&event.group)
+            .message_deduplication_id(event.deduplication_id())
+            .message_body(body)
+            .send()
+            .await
+            .map_err(unavailable(PORT))?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Visibility for SqsEvents {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        self.client
+            .change_message_visibility()
+            .queue_url(&self.url)
+            .receipt_handle(receipt)
+            .visibility_timeout(whole_seconds(delay))
+            .send()
+            .await
+            .map_err(unavailable(PORT))?;
+        Ok(())
+    }
+}
+
+/// The queue of dead letters.
+#[derive(Clone, Debug)]
+pub struct SqsDeadLetters {
+    client: Client,
+    url: String,
+}
+
+impl SqsDeadLetters {
+    /// The queue at this URL.
+    pub fn new(aws: &SdkConfig, url: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), url: url.into() }
+    }
+}
+
+#[async_trait]
+impl DeadLetters for SqsDeadLetters {
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
+        let death = &letter.death;
+        let mut send = self
+            .client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(&letter.group)
+            .message_deduplication_id(&letter.deduplication_id)
+            .message_body(&letter.body)
+            .message_attributes("reason", attribute(death.reason.as_str())?)
+            .message_attributes("error", attribute(&death.error)?)
+            .message_attributes("attempts", attribute(&death.attempts.to_string())?)
+            .message_attributes("died_at", attribute(&death.at.to_string())?);
+        if let Some(effect) = &death.effect {
+            send = send.message_attributes("effect", attribute(effect)?);
+        }
+        send.send().await.map_err(unavailable(PORT))?;
+        Ok(())
+    }
+}
+
+fn attribute(value: &str) -> Result<MessageAttributeValue, Unavailable> {
+    // SQS refuses an empty text.
+    let value = if value.is_empty() { "-" } else { value };
+    let built = MessageAttributeValue::builder().data_type("String").string_value(value).build();
+    built.map_err(|error| unavailable_because(error.to_string()))
+}
+
+/// SQS counts whole seconds. Rounding up keeps a message from coming before its time.
+fn whole_seconds(delay: Duration) -> i32 {
+    let delay = delay.min(MAX_VISIBILITY);
+    let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    i32::try_from(seconds).unwrap_or(i32::MAX)
+}
+
+fn unavailable_because(why: String) -> Unavailable {
+    Unavailable { port: PORT, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_never_comes_before_its_time() {
+        assert_eq!(whole_seconds(Duration::ZERO), 0);
+        assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_millis(2000)), 2);
+        assert_eq!(whole_seconds(Duration::from_millis(2001)), 3);
+        assert_eq!(whole_seconds(Duration::MAX), 43_200);
+    }
+}

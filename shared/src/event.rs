@@ -1,0 +1,76 @@
+//! An accepted event, as it travels on the queue.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::flow::Flow;
+use crate::key::{self, EventId, KeyError};
+use crate::time::Timestamp;
+use crate::trace::Trace;
+
+/// An event whose sender is proven and whose fields are trimmed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id, derived from its key.
+    pub id: EventId,
+    /// The flow that acts on it.
+    pub flow: String,
+    /// The flow's version when it was accepted.
+    pub version: u32,
+    /// Who sent it.
+    pub source: String,
+    /// When it arrived.
+    pub received_at: Timestamp,
+    /// The trace that it belongs to.
+    pub trace: Trace,
+    /// Its message group: events of one group are processed in order.
+    pub group: String,
+    /// How often an operator replayed it.
+    #[serde(default)]
+    pub replay: u32,
+    /// The fields that the flow's schema lists.
+    pub payload: Value,
+}
+
+impl Event {
+    /// Keys a trimmed payload.
+    pub fn new(flow: &Flow, payload: Value, received_at: Timestamp, trace: Trace) -> Result<Self, KeyError> {
+        Ok(Event {
+            id: EventId::derive(flow, &payload)?,
+            flow: flow.name.clone(),
+            version: flow.version,
+            source: flow.on.source.clone(),
+            received_at,
+            trace,
+            group: key::group(flow, &payload)?,
+            replay: 0,
+            payload,
+        })
+    }
+
+    /// A message that is no event, as the record that is kept of it.
+    pub fn malformed(message_id: &str, body: &str, now: Timestamp) -> Self {
+        Event {
+            id: EventId::named(message_id),
+            flow: "(malformed)".into(),
+            version: 0,
+            source: "(unknown)".into(),
+            received_at: now,
+            trace: Trace::start(0, 0, 0),
+            group: message_id.to_owned(),
+            replay: 0,
+            payload: Value::String(body.to_owned()),
+        }
+    }
+
+    /// What the queue deduplicates by.
+    ///
+    /// SQS remembers an id for five minutes after delivery, too: a replay under the first id would
+    /// be swallowed with a success. So the id carries the replay's number.
+    pub fn deduplication_id(&self) -> String {
+        match self.replay {
+            0 => self.id.to_string(),
+            replay => format!("{}-r{replay}", self.id),
+        }
+    }
+}

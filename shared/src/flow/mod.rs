@@ -1,0 +1,271 @@
+//! What happens to an event, as data: sources, integrations and flows.
+//!
+//! They are YAML under `infra/flows`, reviewed like code and shipped beside it. [`Flows::parse`]
+//! refuses a bad file with its name, line and reason, so that it never reaches an event.
+
+mod field;
+mod parse;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use field::Field;
+pub use parse::{File, Problem, Problems};
+
+use crate::retry::Policy;
+use crate::template::{Body, Path};
+use crate::time::duration;
+
+/// Everything that the flows folder says.
+#[derive(Clone, Debug, Default)]
+pub struct Flows {
+    sources: BTreeMap<String, Source>,
+    integrations: BTreeMap<String, Integration>,
+    flows: BTreeMap<String, Flow>,
+}
+
+impl Flows {
+    /// The sender of that name.
+    pub fn source(&self, name: &str) -> Option<&Source> {
+        self.sources.get(name)
+    }
+
+    /// The partner of that name.
+    pub fn integration(&self, name: &str) -> Option<&Integration> {
+        self.integrations.get(name)
+    }
+
+    /// The flow of that name.
+    pub fn flow(&self, name: &str) -> Option<&Flow> {
+        self.flows.get(name)
+    }
+
+    /// The flow that listens to events of this type from this source.
+    pub fn route(&self, source: &str, event_type: &str) -> Option<&Flow> {
+        self.flows.values().find(|flow| flow.on.source == source && flow.on.event_type == event_type)
+    }
+
+    /// All flows, by name.
+    pub fn all(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.values()
+    }
+}
+
+/// A sender: how it proves itself, and what it may send.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// How its deliveries are signed.
+    pub scheme: Scheme,
+    /// How far its clock may be from ours.
+    #[serde(deserialize_with = "duration")]
+    pub tolerance: Duration,
+    /// The largest body that it may send, in bytes.
+    #[serde(deserialize_with = "parse::bytes")]
+    pub max_body: usize,
+    /// Which field of its body names the event's type.
+    pub type_at: Field,
+}
+
+/// How a source signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// <https://www.standardwebhooks.com>
+    StandardWebhooks,
+}
+
+/// A partner that effects call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Integration {
+    /// Where its API is. Only this names a host: an event never does.
+    pub base_url: String,
+    /// How we prove ourselves to it.
+    #[serde(default)]
+    pub auth: Auth,
+    /// How long one call may take.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    /// The header under which it takes our idempotency key.
+    #[serde(default = "idempotency_key")]
+    pub idempotency_header: String,
+}
+
+fn idempotency_key() -> String {
+    "Idempotency-Key".into()
+}
+
+/// How we prove ourselves to a partner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// `Authorization: Bearer <token>`.
+    Bearer,
+}
+
+/// What one kind of event is, how it is keyed, and what happens for it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Its name, which is its file's name.
+    pub name: String,
+    /// The version of its schema and effects. It travels with each event.
+    pub version: u32,
+    /// Which events it takes.
+    pub on: On,
+    /// JSON Schema 2020-12 of an event. What it does not list is dropped.
+    pub schema: Value,
+    /// What makes two deliveries the same event.
+    pub key: Key,
+    /// Events that agree in this field are processed in order.
+    pub order_by: Field,
+    /// How long a key is remembered.
+    #[serde(deserialize_with = "duration")]
+    pub ttl: Duration,
+    /// What is done for an event, in this order.
+    pub effects: Vec<Effect>,
+    /// When a failed effect is tried again.
+    pub retry: Policy,
+}
+
+/// Which events a flow takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct On {
+    /// The source's name.
+    pub source: String,
+    /// The event's type, as the source calls it.
+    #[serde(rename = "type")]
+    pub event_type: String,
+}
+
+/// What makes two deliveries the same event.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Raised when the key's definition changes: every key changes with it.
+    pub version: u32,
+    /// The fields that identify the event.
+    pub fields: Vec<KeyField>,
+}
+
+/// One field of a key, and how it is normalised first.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "KeyFieldForm")]
+pub struct KeyField {
+    /// Where the value is.
+    pub field: Field,
+    /// What is done to it, in this order.
+    pub normalize: Vec<Normalizer>,
+}
+
+/// `data.id`, or `{field: data.email, normalize: [trim, lower]}`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum KeyFieldForm {
+    Plain(Field),
+    Normalized(NormalizedForm),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NormalizedForm {
+    field: Field,
+    normalize: Vec<Normalizer>,
+}
+
+impl From<KeyFieldForm> for KeyField {
+    fn from(form: KeyFieldForm) -> Self {
+        match form {
+            KeyFieldForm::Plain(field) => KeyField { field, normalize: Vec::new() },
+            KeyFieldForm::Normalized(NormalizedForm { field, normalize }) => KeyField { field, normalize },
+        }
+    }
+}
+
+/// One step of normalising a key's field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Normalizer {
+    /// Without white space at either end.
+    Trim,
+    /// In lower case.
+    Lower,
+    /// As the hex SHA-256 of itself.
+    Sha256,
+}
+
+/// One side effect: a call to a partner.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Effect {
+    /// Its name within the flow. The ledger knows it by this.
+    pub id: String,
+    /// The partner that is called.
+    pub integration: String,
+    /// What the partner can be trusted with when nobody knows whether a call happened.
+    #[serde(default)]
+    pub guarantee: Guarantee,
+    /// What is sent.
+    pub request: Request,
+    /// What is kept of the answer: a name and a JSON pointer each.
+    #[serde(default)]
+    pub result: BTreeMap<String, String>,
+}
+
+/// What the partner can be trusted with when nobody knows whether a call happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Guarantee {
+    /// It honours our idempotency key: the same call again is harmless.
+    Native,
+    /// Nothing: an unknown outcome is parked for a human. The effect happens at most once.
+    #[default]
+    None,
+}
+
+/// The request that an effect sends, as templates over the event.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The HTTP method.
+    pub method: Method,
+    /// The path below the integration's base URL.
+    pub path: Path,
+    /// The JSON body.
+    #[serde(default)]
+    pub body: Option<Body>,
+}
+
+/// The HTTP methods that change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    /// POST
+    Post,
+    /// PUT
+    Put,
+    /// PATCH
+    Patch,
+    /// DELETE
+    Delete,
+}
+
+impl Method {
+    /// The method's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! From the flows folder's files to [`Flows`], or to all that is wrong with them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+
+use super::{Flow, Flows, Guarantee};
+use crate::contract::Contract;
+
+/// A file of the flows folder: its path inside the folder, and its text.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// `sources.yaml`, `integrations.yaml`, or `flows/<name>.yaml`.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file's path inside the flows folder.
+    pub file: String,
+    /// Line and column, where the parser knows them.
+    pub at: Option<(u64, u64)>,
+    /// What is wrong, as a sentence.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.what),
+            None => write!(f, "{}: {}", self.file, self.what),
+        }
+    }
+}
+
+/// Everything that is wrong with the folder, at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(Problem::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Flows {
+    /// Reads the folder's files and checks that they fit together.
+    pub fn parse(files: &[File]) -> Result<Flows, Problems> {
+        let mut flows = Flows::default();
+        let mut problems = Vec::new();
+        for file in files {
+            let read = match file.path.as_str() {
+                "sources.yaml" => yaml(file).map(|sources| flows.sources = sources),
+                "integrations.yaml" => yaml(file).map(|integrations| flows.integrations = integrations),
+                _ => yaml(file).map(|flow: Flow| drop(flows.flows.insert(file.path.clone(), flow))),
+            };
+            problems.extend(read.err());
+        }
+        // Flows were kept under their paths until here, so that a problem can name its file.
+        for (path, flow) in &flows.flows {
+            let found = check(path, flow, &flows);
+            problems.extend(found.into_iter().map(|what| Problem { file: path.clone(), at: None, what }));
+        }
+        problems.extend(check_integrations(&flows));
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        flows.flows = std::mem::take(&mut flows.flows).into_values().map(|flow| (flow.name.clone(), flow)).collect();
+        Ok(flows)
+    }
+}
+
+fn yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
+    serde_saphyr::from_str(&file.text).map_err(|error| Problem {
+        file: file.path.clone(),
+        at: error.location().map(|at| (at.line(), at.column())),
+        what: error.without_snippet().to_string(),
+    })
+}
+
+/// What is wrong with one flow, given its neighbours.
+fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if path != format!("flows/{}.yaml", flow.name) {
+        wrong.push(format!("the flow `{0}` belongs into flows/{0}.yaml", flow.name));
+    }
+    if all.source(&flow.on.source).is_none() {
+        wrong.push(format!("sources.yaml has no source `{}`", flow.on.source));
+    }
+    let rivals = all.flows.values().filter(|f| f.on.source == flow.on.source && f.on.event_type == flow.on.event_type);
+    if rivals.count() > 1 {
+        wrong.push(format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source));
+    }
+    wrong.extend(Contract::compile(&flow.schema).err().map(|error| format!("schema: {error}")));
+    wrong.extend(check_key(flow));
+    wrong.extend(check_effects(flow, all));
+    wrong.extend(flow.retry.check());
+    // A retry that outlives the key would run an event that its sender may send anew.
+    if flow.ttl <= flow.retry.horizon() {
+        wrong.push("ttl must be longer than all retries together".into());
+    }
+    wrong
+}
+
+/// A key made of a field that may be missing would be no key.
+fn check_key(flow: &Flow) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if flow.key.fields.is_empty() {
+        wrong.push("key.fields names no field".into());
+    }
+    let fields = flow.key.fields.iter().map(|key| &key.field).chain([&flow.order_by]);
+    for field in fields.filter(|field| !field.required_by(&flow.schema)) {
+        wrong.push(format!("the schema does not require `{field}`, which the key or the order needs"));
+    }
+    wrong
+}
+
+fn check_effects(flow: &Flow, all: &Flows) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if flow.effects.is_empty() {
+        wrong.push("effects is empty: this flow would do nothing".into());
+    }
+    let mut seen = BTreeMap::new();
+    for effect in &flow.effects {
+        if seen.insert(&effect.id, ()).is_some() {
+            wrong.push(format!("two effects are called `{}`", effect.id));
+        }
+        match all.integration(&effect.integration) {
+            None => wrong.push(format!("integrations.yaml has no integration `{}`", effect.integration)),
+            Some(partner) if effect.guarantee == Guarantee::Native && partner.idempotency_header.is_empty() => {
+                wrong.push(format!("effect `{}` is native, but `{}` takes no key", effect.id, effect.integration));
+            }
+            Some(_) => (),
+        }
+    }
+    wrong
+}
+
+fn check_integrations(flows: &Flows) -> Vec<Problem> {
+    let plain = flows.integrations.iter().filter(|(_, partner)| !partner.base_url.starts_with("https://"));
+    plain
+        .map(|(name, _)| Problem {
+            file: "integrations.yaml".into(),
+            at: None,
+            what: format!("base_url of `{name}` must start with https://"),
+        })
+        .collect()
+}
+
+/// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes.
+pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit.trim() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1024),
+        "MiB" => Some(1024 * 1024),
+        _ => None,
+    };
+    factor
+        .and_then(|factor: usize| digits.parse::<usize>().ok()?.checked_mul(factor))
+        .ok_or_else(|| D::Error::custom(format!("`{text}` is not a size; write `64KiB` or `1MiB`")))
+}

@@ -1,0 +1,264 @@
+//! The ledger: one row an event, saying what was accepted, what was intended and what was done.
+//!
+//! ```text
+//!            admit            claim            succeed
+//!  (nothing) ─────▶ queued ─────────▶ running ─────────▶ succeeded
+//!                     ▲                │  ▲ │
+//!                     │          retry │  │ │ bury
+//!                     │                ▼  │ ▼
+//!                     │           retrying┘ dead
+//!                     └──────── replay ──────┘
+//! ```
+//!
+//! The transitions are pure functions here; an adapter only writes their result, under one named
+//! condition each. Every claim and every replay raises the row's `epoch`, and every write names the
+//! epoch that it believes in: a worker that outlived its lease finds another epoch and can change
+//! nothing. Within an epoch each write raises `step`, so that a write which the network delivers
+//! late cannot undo a later one.
+
+mod lease;
+mod parked;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use lease::{Claim, Closed, Found, Lease, Next};
+pub use parked::{Refusal, SHARDS};
+
+use crate::event::Event;
+use crate::key::{self, EventId};
+use crate::time::Timestamp;
+use crate::trace::Trace;
+
+/// Where an event is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Accepted, and on the queue or about to be.
+    Queued,
+    /// Claimed by a worker, until its lease ends.
+    Running,
+    /// An effect failed; it is tried again.
+    Retrying,
+    /// Every effect is done.
+    Succeeded,
+    /// It failed for good, or nobody knows what happened. A human decides.
+    Dead,
+}
+
+impl State {
+    /// The state's name, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Queued => "queued",
+            State::Running => "running",
+            State::Retrying => "retrying",
+            State::Succeeded => "succeeded",
+            State::Dead => "dead",
+        }
+    }
+}
+
+/// One event's row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The event's id.
+    pub id: EventId,
+    /// The flow that acts on it.
+    pub flow: String,
+    /// Who sent it.
+    pub source: String,
+    /// When it arrived.
+    pub received_at: Timestamp,
+    /// The trace that it belongs to.
+    pub trace: Trace,
+    /// The hash of its payload.
+    pub fingerprint: String,
+    /// Where it is in its life.
+    pub state: State,
+    /// Raised by each claim and each replay: the fencing number.
+    pub epoch: u64,
+    /// Raised by each write within an epoch.
+    pub step: u64,
+    /// Until when a worker holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<Timestamp>,
+    /// When it may be tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// What was intended and what was done, by the effects' ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub effects: BTreeMap<String, Entry>,
+    /// Why it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub death: Option<Death>,
+    /// How often an operator replayed it.
+    #[serde(default)]
+    pub replay: u32,
+    /// What happened to it, in order.
+    pub history: Vec<Moment>,
+    /// When the row may be forgotten, in seconds since the Unix epoch.
+    pub expires_at: i64,
+    /// The shard of the index of parked events, while it is parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<String>,
+    /// Since when it is parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_at: Option<Timestamp>,
+}
+
+/// What the ledger knows of one effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// How often it was intended since the event was accepted or last replayed.
+    pub attempts: u32,
+    /// When it came to this.
+    pub at: Timestamp,
+    /// What it came to.
+    #[serde(flatten)]
+    pub progress: Progress,
+}
+
+/// How far an effect got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Progress {
+    /// A call was about to be made. Without a later word nobody knows whether it happened.
+    Intent,
+    /// The call surely changed nothing.
+    Failed {
+        /// Why, without values.
+        error: String,
+    },
+    /// The call may have happened.
+    Unknown {
+        /// Why, without values.
+        error: String,
+    },
+    /// It happened.
+    Done {
+        /// What was kept of the answer.
+        result: Value,
+    },
+}
+
+/// Why an event is a dead letter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Death {
+    /// The kind of reason, to count and to filter by.
+    pub reason: Reason,
+    /// The effect that it died of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// The last error, without values.
+    pub error: String,
+    /// How often that effect was attempted.
+    pub attempts: u32,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The kinds of reasons for which an event is a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The partner refused it for good.
+    Terminal,
+    /// The partner failed as often as the policy allows.
+    AttemptsSpent,
+    /// Nobody can know whether an effect happened.
+    UnknownOutcome,
+    /// A request could not be made from the event.
+    Template,
+    /// Its flow is not, or no longer, here.
+    UnknownFlow,
+    /// The queue gave up on it: its workers crashed.
+    Crashed,
+    /// The queue held it, but the ledger does not know it.
+    Orphaned,
+    /// It is not an event at all.
+    Malformed,
+}
+
+impl Reason {
+    /// The reason's name, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Terminal => "terminal",
+            Reason::AttemptsSpent => "attempts_spent",
+            Reason::UnknownOutcome => "unknown_outcome",
+            Reason::Template => "template",
+            Reason::UnknownFlow => "unknown_flow",
+            Reason::Crashed => "crashed",
+            Reason::Orphaned => "orphaned",
+            Reason::Malformed => "malformed",
+        }
+    }
+}
+
+/// One line of an event's history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// When.
+    pub at: Timestamp,
+    /// What happened.
+    pub what: String,
+}
+
+/// A row of an event that is not settled outlives every place where its message can wait: the queue
+/// keeps it for 4 days, the dead letter queue for 14 more, and an operator takes the rest.
+pub const UNSETTLED_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// The history keeps its beginning and its end within this many moments.
+const MAX_HISTORY: usize = 24;
+
+impl Row {
+    /// The row of a newly accepted event.
+    pub fn admitted(event: &Event, now: Timestamp) -> Self {
+        Row {
+            id: event.id.clone(),
+            flow: event.flow.clone(),
+            source: event.source.clone(),
+            received_at: event.received_at,
+            trace: event.trace.clone(),
+            fingerprint: key::fingerprint(&event.payload),
+            state: State::Queued,
+            epoch: 0,
+            step: 0,
+            lease_until: None,
+            retry_at: None,
+            effects: BTreeMap::new(),
+            death: None,
+            replay: event.replay,
+            history: vec![Moment { at: now, what: "accepted".into() }],
+            expires_at: (now + UNSETTLED_RETENTION).secs(),
+            parked: None,
+            parked_at: None,
+        }
+    }
+
+    /// Whether an event of the same id may take this row's place: it is done, and so long ago that
+    /// no sender still repeats it. DynamoDB deletes late, so being there is not being alive.
+    pub fn forgotten(&self, now: Timestamp) -> bool {
+        self.state == State::Succeeded && self.expires_at < now.secs()
+    }
+
+    /// The results of the effects that are done, by their ids.
+    pub fn results(&self) -> Value {
+        let done = self.effects.iter().filter_map(|(id, entry)| match &entry.progress {
+            Progress::Done { result } => Some((id.clone(), result.clone())),
+            _ => None,
+        });
+        Value::Object(done.collect())
+    }
+
+    fn note(&mut self, at: Timestamp, what: impl Into<String>) {
+        while self.history.len() >= MAX_HISTORY {
+            self.history.remove(MAX_HISTORY / 2);
+        }
+        self.history.push(Moment { at, what: what.into() });
+    }
+}

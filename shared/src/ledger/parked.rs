@@ -1,0 +1,90 @@
+//! What an operator may do to a dead letter.
+
+use super::{Death, Progress, Reason, Row, State};
+use crate::event::Event;
+use crate::time::Timestamp;
+
+/// Into how many partitions the index of parked events is spread, so that an outage that parks a
+/// million events does not make one hot partition.
+pub const SHARDS: [&str; 16] =
+    ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "pa", "pb", "pc", "pd", "pe", "pf"];
+
+/// Why an operation on an event was refused, as a sentence for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl Row {
+    /// The record of a letter that the ledger does not know. What was done for it is unknown too.
+    pub fn unaccounted(event: &Event, reason: Reason, now: Timestamp) -> Self {
+        let error = "the ledger has no row for it".into();
+        let death = Death { reason, effect: None, error, attempts: 0, at: now };
+        Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) }
+    }
+
+    /// The row, parked for an operator. A letter that the queue itself gave up on has no context:
+    /// its workers crashed before they could write any.
+    #[must_use]
+    pub fn park(mut self, now: Timestamp) -> Self {
+        if self.state != State::Dead {
+            let effect = self.effects.iter().find(|(_, entry)| entry.progress == Progress::Intent);
+            let attempts = effect.map_or(0, |(_, entry)| entry.attempts);
+            let effect = effect.map(|(id, _)| id.clone());
+            let error = "its workers crashed until the queue gave up".into();
+            self.death = Some(Death { reason: Reason::Crashed, effect, error, attempts, at: now });
+            self.state = State::Dead;
+            self.epoch += 1;
+            self.step = 0;
+            self.lease_until = None;
+            self.note(now, "dead: crashed");
+        }
+        self.step += 1;
+        self.parked = Some(self.shard().to_owned());
+        self.parked_at = Some(now);
+        self.note(now, "parked");
+        self
+    }
+
+    /// The row, on its way through the queue once more: with a new number, fresh attempts, and
+    /// everything that is done still done.
+    ///
+    /// It stays in the index of parked events until a worker claims it: a crash between this write
+    /// and the send leaves it where an operator sees it.
+    pub fn replayed(mut self, by: &str, why: &str, now: Timestamp) -> Result<Self, Refusal> {
+        self.may_replay()?;
+        self.state = State::Queued;
+        self.epoch += 1;
+        self.step = 0;
+        self.replay += 1;
+        self.death = None;
+        self.retry_at = None;
+        self.effects.values_mut().for_each(|entry| entry.attempts = 0);
+        let replay = self.replay;
+        self.note(now, format!("replay {replay} by {by}: {why}"));
+        Ok(self)
+    }
+
+    fn may_replay(&self) -> Result<(), Refusal> {
+        if self.state != State::Dead {
+            return Err(Refusal(format!(
+                "{} is {}, not dead: there is nothing to replay",
+                self.id,
+                self.state.as_str()
+            )));
+        }
+        let reason = self.death.as_ref().map(|death| death.reason);
+        if matches!(reason, Some(Reason::Orphaned | Reason::Malformed)) {
+            return Err(Refusal(format!("{} has no history: nobody knows which effects were done", self.id)));
+        }
+        let unknown = self.effects.iter().find(|(_, entry)| matches!(entry.progress, Progress::Unknown { .. }));
+        match unknown {
+            Some((effect, _)) => Err(Refusal(format!("nobody knows whether `{effect}` of {} happened", self.id))),
+            None => Ok(()),
+        }
+    }
+
+    fn shard(&self) -> &'static str {
+        let digit = self.id.as_str().chars().next().and_then(|c| c.to_digit(16)).unwrap_or(0);
+        SHARDS[digit as usize]
+    }
+}

@@ -1,0 +1,33 @@
+//! What the three functions have in common: the core, its ports, and their adapters.
+//!
+//! The modules stand in the order in which an event meets them. Everything up to [`ports`] is the
+//! core: it does no I/O, is handed the time, and builds without the AWS SDK
+//! (`cargo check -p shared --no-default-features`). Adapters import the core, never the reverse.
+//!
+//! Deliberately absent: a read before an admission or a claim (one conditional write decides), a
+//! call to a partner without a recorded intent, and any knowledge of whether we run in AWS or on a
+//! laptop.
+
+pub mod time;
+
+pub mod flow;
+pub mod template;
+
+pub mod contract;
+pub mod delivery;
+pub mod event;
+pub mod key;
+pub mod signature;
+pub mod trace;
+
+pub mod ledger;
+pub mod outcome;
+pub mod request;
+pub mod retry;
+
+pub mod ports;
+
+#[cfg(feature = "aws")]
+pub mod adapters;
+#[cfg(feature = "model")]
+pub mod model;

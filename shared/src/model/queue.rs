@@ -1,0 +1,186 @@
+//! An SQS FIFO queue in memory: high throughput mode, with a dead letter queue behind it.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{ModelClock, locked};
+use crate::event::Event;
+use crate::ports::{Clock, DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
+use crate::time::Timestamp;
+
+/// How long SQS remembers a deduplication id.
+const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
+
+/// A FIFO queue.
+#[derive(Clone, Debug)]
+pub struct ModelQueue {
+    clock: ModelClock,
+    visibility: Duration,
+    redrive: Option<(usize, Box<ModelQueue>)>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: Vec<Message>,
+    /// By group and id: the deduplication scope is the message group.
+    sent: BTreeMap<(String, String), Timestamp>,
+    last: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Message {
+    delivered: Delivered,
+    deduplication_id: String,
+    visible_at: Timestamp,
+}
+
+/// A message in a consumer's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The message's id.
+    pub message_id: String,
+    /// The receipt of this delivery.
+    pub receipt: String,
+    /// The message group.
+    pub group: String,
+    /// The body.
+    pub body: String,
+    /// The attributes that it was sent with.
+    pub attributes: BTreeMap<String, String>,
+    /// How often it was received, this time included.
+    pub receives: usize,
+}
+
+impl ModelQueue {
+    /// A queue with this visibility timeout.
+    pub fn new(clock: ModelClock, visibility: Duration) -> Self {
+        Self { clock, visibility, redrive: None, state: Arc::default() }
+    }
+
+    /// The queue, which gives up on a message after so many receives.
+    #[must_use]
+    pub fn redrive_to(mut self, dead_letters: ModelQueue, max_receives: usize) -> Self {
+        self.redrive = Some((max_receives, Box::new(dead_letters)));
+        self
+    }
+
+    /// Sends a message, unless its deduplication id was sent to its group within five minutes.
+    pub fn put(&self, group: &str, deduplication_id: &str, body: &str, attributes: BTreeMap<String, String>) {
+        let now = self.clock.now();
+        let mut state = locked(&self.state);
+        let id = (group.to_owned(), deduplication_id.to_owned());
+        if state.sent.get(&id).is_some_and(|sent| now.since(*sent) < DEDUPLICATION_WINDOW) {
+            return;
+        }
+        state.sent.insert(id, now);
+        let message_id = state.next("message");
+        let delivered = Delivered {
+            message_id,
+            receipt: String::new(),
+            group: group.to_owned(),
+            body: body.to_owned(),
+            attributes,
+            receives: 0,
+        };
+        state.messages.push(Message { delivered, deduplication_id: deduplication_id.to_owned(), visible_at: now });
+    }
+
+    /// Receives up to `max` messages. A group whose head is in flight is withheld.
+    pub fn receive(&self, max: usize) -> Vec<Delivered> {
+        let now = self.clock.now();
+        let mut state = locked(&self.state);
+        let mut withheld = BTreeSet::new();
+        let mut batch = Vec::new();
+        for mut message in std::mem::take(&mut state.messages) {
+            let group = message.delivered.group.clone();
+            if message.visible_at > now {
+                withheld.insert(group);
+            } else if batch.len() < max && !withheld.contains(&group) {
+                if self.gives_up_on(&message) {
+                    continue;
+                }
+                message.visible_at = now + self.visibility;
+                message.delivered.receives += 1;
+                message.delivered.receipt = state.next("receipt");
+                batch.push(message.delivered.clone());
+            }
+            state.messages.push(message);
+        }
+        batch
+    }
+
+    /// Moves a message that was received too often, as it is: nobody adds why.
+    fn gives_up_on(&self, message: &Message) -> bool {
+        let Some((max_receives, dead_letters)) = &self.redrive else { return false };
+        let given_up = message.delivered.receives >= *max_receives;
+        if given_up {
+            let Delivered { group, body, attributes, .. } = message.delivered.clone();
+            dead_letters.put(&group, &message.deduplication_id, &body, attributes);
+        }
+        given_up
+    }
+
+    /// Deletes a received message. A receipt that is no longer the newest deletes nothing.
+    pub fn delete(&self, receipt: &str) {
+        locked(&self.state).messages.retain(|message| message.delivered.receipt != receipt);
+    }
+
+    /// How many messages there are, in flight or not.
+    pub fn depth(&self) -> usize {
+        locked(&self.state).messages.len()
+    }
+
+    /// When the next hidden message becomes visible, if any is hidden.
+    pub fn next_visible(&self) -> Option<Timestamp> {
+        let now = self.clock.now();
+        locked(&self.state).messages.iter().map(|message| message.visible_at).filter(|at| *at > now).min()
+    }
+}
+
+impl State {
+    fn next(&mut self, what: &str) -> String {
+        self.last += 1;
+        format!("{what}-{}", self.last)
+    }
+}
+
+#[async_trait]
+impl Queue for ModelQueue {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        let body = serde_json::to_string(event).expect("an event is JSON");
+        self.put(&event.group, &event.deduplication_id(), &body, BTreeMap::new());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Visibility for ModelQueue {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        let visible_at = self.clock.now() + delay;
+        let mut state = locked(&self.state);
+        let found = state.messages.iter_mut().find(|message| message.delivered.receipt == receipt);
+        found.into_iter().for_each(|message| message.visible_at = visible_at);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl DeadLetters for ModelQueue {
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
+        let death = &letter.death;
+        let mut attributes = BTreeMap::from([
+            ("reason".to_owned(), death.reason.as_str().to_owned()),
+            ("error".to_owned(), death.error.clone()),
+            ("attempts".to_owned(), death.attempts.to_string()),
+            ("died_at".to_owned(), death.at.to_string()),
+        ]);
+        attributes.extend(death.effect.clone().map(|effect| ("effect".to_owned(), effect)));
+        self.put(&letter.group, &letter.deduplication_id, &letter.body, attributes);
+        Ok(())
+    }
+}

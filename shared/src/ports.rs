@@ -1,0 +1,154 @@
+//! What the functions need from the world, in our words.
+//!
+//! Each port is as narrow as one function's use of it. One contract suite checks every adapter of a
+//! port, the model and the real one alike.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::event::Event;
+use crate::key::EventId;
+use crate::ledger::{Claim, Closed, Death, Found, Lease, Row};
+use crate::outcome::{Answer, NoAnswer};
+use crate::request::PartnerRequest;
+use crate::signature::Secret;
+use crate::time::Timestamp;
+
+/// A port did not answer, or not with a yes or a no. Whether it acted is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{port} is unavailable: {why}")]
+pub struct Unavailable {
+    /// Which port.
+    pub port: &'static str,
+    /// Why, without values.
+    pub why: String,
+}
+
+/// A write under a lease or an expectation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The row has moved on: another holder has it. Nothing was written.
+    #[error("the row has moved on")]
+    Fenced,
+    /// Nobody knows whether it was written.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// What an admission found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Admission {
+    /// The event is new, and its row is written.
+    New,
+    /// The event was accepted before. This is its row.
+    Duplicate(Box<Row>),
+}
+
+/// The intake's side of the ledger.
+#[async_trait]
+pub trait Admissions: Send + Sync {
+    /// Writes a new event's row unless there is one already. One conditional write, no read.
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable>;
+}
+
+/// The processor's side of the ledger.
+#[async_trait]
+pub trait Claims: Send + Sync {
+    /// Claims an event. One conditional update, no read.
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable>;
+
+    /// Records the lease's progress. The lease goes on.
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError>;
+
+    /// Records how the lease ended.
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError>;
+}
+
+/// The replay's side of the ledger.
+#[async_trait]
+pub trait Records: Send + Sync {
+    /// The row of an event.
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable>;
+
+    /// The newest parked rows, newest first.
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable>;
+
+    /// Keeps a parked event's payload beside its row.
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable>;
+
+    /// The payload of a parked event.
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable>;
+
+    /// Forgets the payload of an event that is on its way again, unless it was parked anew meanwhile.
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable>;
+
+    /// Writes `next` in the place of `seen`, or as a new row where none was seen, unless the row has
+    /// moved on.
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError>;
+}
+
+/// The queue of events.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Sends an event to its group.
+    async fn send(&self, event: &Event) -> Result<(), Unavailable>;
+}
+
+/// The queue of events, from its consumer's side.
+#[async_trait]
+pub trait Visibility: Send + Sync {
+    /// Makes a received message visible again after `delay`.
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable>;
+}
+
+/// The queue of dead letters.
+#[async_trait]
+pub trait DeadLetters: Send + Sync {
+    /// Sends a dead letter with its context.
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable>;
+}
+
+/// A message that is given up on, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadLetter {
+    /// The message's body, as it was received.
+    pub body: String,
+    /// Its message group.
+    pub group: String,
+    /// What the queue deduplicates by.
+    pub deduplication_id: String,
+    /// Why it is dead.
+    pub death: Death,
+}
+
+/// Secrets by their path below the prefix: `sources/<name>` or `integrations/<name>`.
+#[async_trait]
+pub trait Secrets: Send + Sync {
+    /// Every live secret at this path. None at all is an empty list, not an error.
+    async fn live(&self, path: &str) -> Result<Vec<Secret>, Unavailable>;
+}
+
+/// The partners' APIs.
+#[async_trait]
+pub trait Partners: Send + Sync {
+    /// Sends one request and waits for its answer, no longer than the request says.
+    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer>;
+}
+
+/// The time.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// Chance.
+pub trait Chance: Send + Sync {
+    /// 64 random bits.
+    fn bits(&self) -> u64;
+
+    /// A number drawn evenly from 0 to 1.
+    fn unit(&self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,215 @@
+//! Templates: how a request is made from an event.
+//!
+//! A body is a JSON tree whose string leaves are templates, so a value keeps its type and can never
+//! break out of its place. In a path each value is percent-encoded. An undefined value is an error,
+//! never an empty string in somebody's email.
+
+use minijinja::value::{Serde, Value as Jinja};
+use minijinja::{Environment, UndefinedBehavior, escape_formatter};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a template may look at.
+#[derive(Debug, Serialize)]
+pub struct Scope<'a> {
+    /// The event's payload.
+    pub event: &'a Value,
+    /// The results of the effects that are done, by their ids.
+    pub effects: &'a Value,
+}
+
+/// The template could not be rendered from this event. It names the place, never a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TemplateError(String);
+
+impl From<minijinja::Error> for TemplateError {
+    fn from(error: minijinja::Error) -> Self {
+        TemplateError(error.kind().to_string())
+    }
+}
+
+/// A JSON tree whose string leaves are templates.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Value")]
+pub struct Body(Value);
+
+impl Body {
+    /// The tree with each leaf filled in.
+    pub fn render(&self, scope: &Scope<'_>) -> Result<Value, TemplateError> {
+        let scope = Jinja::from(Serde(scope));
+        fill(&text_environment(), &self.0, &scope)
+    }
+}
+
+impl TryFrom<Value> for Body {
+    type Error = String;
+
+    fn try_from(tree: Value) -> Result<Self, Self::Error> {
+        let environment = text_environment();
+        each_leaf(&tree, &mut |leaf| compile(&environment, leaf))?;
+        Ok(Body(tree))
+    }
+}
+
+/// A URL path whose values are percent-encoded.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Path(String);
+
+impl Path {
+    /// The path with each value filled in and encoded.
+    pub fn render(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
+        Ok(path_environment().render_str(&self.0, Jinja::from(Serde(scope)))?)
+    }
+}
+
+impl TryFrom<String> for Path {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if !text.starts_with('/') {
+            return Err(format!("the path `{text}` must start with /"));
+        }
+        compile(&path_environment(), &text)?;
+        Ok(Path(text))
+    }
+}
+
+fn text_environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment
+}
+
+/// Every character of a value that could mean something in a URL is encoded, dots included: a value
+/// of `..` must not climb.
+fn path_environment() -> Environment<'static> {
+    let mut environment = text_environment();
+    environment.set_formatter(|out, state, value| match value.as_str() {
+        Some(text) => Ok(write!(out, "{}", utf8_percent_encode(text, NON_ALPHANUMERIC))?),
+        None => escape_formatter(out, state, value),
+    });
+    environment
+}
+
+fn compile(environment: &Environment<'_>, text: &str) -> Result<(), String> {
+    match expression(text) {
+        Some(expression) => environment.compile_expression(expression).map(drop),
+        None => environment.template_from_str(text).map(drop),
+    }
+    .map_err(|error| format!("the template `{text}` is malformed: {error}"))
+}
+
+fn each_leaf(tree: &Value, visit: &mut impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+    match tree {
+        Value::String(leaf) => visit(leaf),
+        Value::Array(items) => items.iter().try_for_each(|item| each_leaf(item, visit)),
+        Value::Object(fields) => fields.values().try_for_each(|value| each_leaf(value, visit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+fn fill(environment: &Environment<'_>, tree: &Value, scope: &Jinja) -> Result<Value, TemplateError> {
+    Ok(match tree {
+        Value::String(leaf) => match expression(leaf) {
+            Some(expression) => evaluate(environment, expression, scope)?,
+            None => Value::String(environment.render_str(leaf, scope.clone())?),
+        },
+        Value::Array(items) => {
+            Value::Array(items.iter().map(|item| fill(environment, item, scope)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(fields) => Value::Object(
+            fields
+                .iter()
+                .map(|(name, value)| Ok((name.clone(), fill(environment, value, scope)?)))
+                .collect::<Result<_, TemplateError>>()?,
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) => tree.clone(),
+    })
+}
+
+/// A leaf that is one expression keeps its value's type.
+fn evaluate(environment: &Environment<'_>, expression: &str, scope: &Jinja) -> Result<Value, TemplateError> {
+    let value = environment.compile_expression(expression)?.eval(scope.clone())?;
+    if value.is_undefined() {
+        return Err(TemplateError(format!("`{expression}` is undefined")));
+    }
+    serde_json::to_value(value).map_err(|_| TemplateError(format!("`{expression}` is not a JSON value")))
+}
+
+/// The expression of a text that is nothing but `{{ expression }}`.
+fn expression(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn body(tree: Value, event: &Value) -> Result<Value, TemplateError> {
+        let body = Body::try_from(tree).expect("a well-formed template");
+        body.render(&Scope { event, effects: &json!({"crm": {"id": 7}}) })
+    }
+
+    fn path(template: &str, event: &Value) -> Result<String, TemplateError> {
+        let path = Path::try_from(template.to_owned()).expect("a well-formed template");
+        path.render(&Scope { event, effects: &json!({}) })
+    }
+
+    #[test]
+    fn a_value_keeps_its_type() {
+        let event = json!({"n": 3, "list": [1, 2], "name": "Ada"});
+        let tree = json!({"n": "{{ event.n }}", "list": "{{ event.list }}", "hi": "Hi {{ event.name }}", "fixed": 1});
+        let expected = json!({"n": 3, "list": [1, 2], "hi": "Hi Ada", "fixed": 1});
+        assert_eq!(body(tree, &event), Ok(expected));
+    }
+
+    #[test]
+    fn a_later_effect_sees_an_earlier_result() {
+        assert_eq!(body(json!("{{ effects.crm.id }}"), &json!({})), Ok(json!(7)));
+    }
+
+    #[test]
+    fn undefined_is_an_error_unless_the_flow_says_what_instead() {
+        let event = json!({"data": {}});
+        assert!(body(json!("{{ event.data.name }}"), &event).is_err());
+        assert!(body(json!("Hi {{ event.data.name }}"), &event).is_err());
+        assert!(path("/{{ event.data.name }}", &event).is_err());
+        assert_eq!(body(json!("{{ event.data.name | default(none) }}"), &event), Ok(Value::Null));
+    }
+
+    #[test]
+    fn an_error_names_no_value() {
+        let error = body(json!("{{ event.email + 1 }}"), &json!({"email": "ada@example.com"})).expect_err("no sum");
+        assert!(!error.to_string().contains("ada"), "{error}");
+    }
+
+    #[test]
+    fn a_malformed_template_is_refused_when_it_is_read() {
+        assert!(Body::try_from(json!({"deep": ["{{ event."]})).is_err());
+        assert!(Path::try_from("leads".to_owned()).is_err());
+        assert!(Path::try_from("/{{ }}".to_owned()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_leaves_its_place_in_a_body(value in any::<String>()) {
+            let rendered = body(json!({"a": "{{ event.v }}", "b": "x{{ event.v }}y"}), &json!({"v": value})).expect("it renders");
+            prop_assert_eq!(rendered, json!({"a": value.clone(), "b": format!("x{value}y")}));
+        }
+
+        #[test]
+        fn no_value_leaves_its_segment_in_a_path(value in any::<String>()) {
+            let rendered = path("/leads/{{ event.v }}/notes", &json!({"v": value})).expect("it renders");
+            let segments: Vec<&str> = rendered.split('/').collect();
+            prop_assert_eq!(segments.len(), 4);
+            prop_assert!(segments[2].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'%'));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The one timestamp type, and the one place for its arithmetic.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+
+/// A moment, in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The moment `millis` milliseconds after the Unix epoch.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// The moment `secs` seconds after the Unix epoch.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(1000))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since the Unix epoch, as DynamoDB's TTL wants them.
+    pub const fn secs(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    fn add(self, duration: Duration) -> Timestamp {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.0.saturating_add(millis))
+    }
+}
+
+/// RFC 3339 in UTC, to the millisecond.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(moment) => write!(f, "{moment:.3}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+/// A duration as flow files write it: `500ms`, `2s`, `48h`.
+pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let signed: SignedDuration = text
+        .parse()
+        .map_err(|_| D::Error::custom(format!("`{text}` is not a duration; write `500ms`, `2s`, `48h`")))?;
+    Duration::try_from(signed).map_err(|_| D::Error::custom(format!("`{text}` is negative")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_rfc_3339_to_the_millisecond() {
+        assert_eq!(Timestamp::from_millis(1_763_287_200_042).to_string(), "2025-11-16T10:00:00.042Z");
+    }
+
+    #[test]
+    fn a_moment_before_is_no_time_ago() {
+        let (early, late) = (Timestamp::from_secs(10), Timestamp::from_secs(17));
+        assert_eq!(late.since(early), Duration::from_secs(7));
+        assert_eq!(early.since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn arithmetic_saturates() {
+        assert_eq!(Timestamp::from_millis(i64::MAX) + Duration::MAX, Timestamp::from_millis(i64::MAX));
+    }
+
+    #[test]
+    fn reads_the_durations_of_flow_files() {
+        #[derive(Deserialize)]
+        struct Wait {
+            #[serde(deserialize_with = "duration")]
+            wait: Duration,
+        }
+        let read = |text: &str| serde_json::from_value::<Wait>(serde_json::json!({ "wait": text })).map(|w| w.wait);
+        assert_eq!(read("500ms").ok(), Some(Duration::from_millis(500)));
+        assert_eq!(read("48h").ok(), Some(Duration::from_secs(48 * 3600)));
+        assert!(read("soon").is_err());
+        assert!(read("-2s").is_err());
+    }
+}

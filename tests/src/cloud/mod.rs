@@ -1,0 +1,196 @@
+//! End to end through the local cloud: the real template, the real binaries, real signatures, and a
+//! partner that does as it is told.
+
+mod system;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use system::System;
+
+use crate::fixtures::{lead, lead_of};
+
+/// A lead of a person that no other test knows.
+fn new_lead(name: &str) -> Value {
+    let unique = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos();
+    lead_of(&format!("evt_{name}_{unique}"), &format!("{name}.{unique}@example.com"))
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn an_event_reaches_the_partner_once_and_never_twice() {
+    let system = System::take().await;
+    let lead = new_lead("once");
+    let first = system.post(&lead).await;
+    assert_eq!((first.status, first.header("idempotent-replayed")), (202, None));
+    let id = first.id();
+    let page = system.until(&id, "succeeded").await;
+
+    let again = system.post(&lead).await;
+    assert_eq!((again.status, again.header("idempotent-replayed")), (202, Some("true")));
+    assert_eq!((&again.body["id"], &again.body["status"]), (&first.body["id"], &first.body["status"]));
+    assert_eq!(again.body["result"], json!({"crm": {"crm_id": page["effects"]["crm"]["result"]["crm_id"]}}));
+
+    let calls = system.calls().await;
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert_eq!(calls[0]["idempotency_key"], format!("{id}/crm"));
+    assert_eq!(calls[0]["authorized"], true);
+    let trace = calls[0]["traceparent"].as_str().expect("a trace");
+    assert!(trace.contains(page["trace_id"].as_str().expect("a trace")), "one trace from webhook to partner");
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn what_is_not_genuine_is_refused_and_nothing_is_stored() {
+    let system = System::take().await;
+    let lead = new_lead("forged");
+    let body = lead.to_string();
+    let now = system.now();
+    let genuine = system.signature(&body, now);
+    let forged = system.signature(&lead_of("evt_other", "eve@example.com").to_string(), now);
+    let stale = system.signature(&body, now - 301);
+    for (why, headers) in [
+        ("unsigned", vec![]),
+        ("wrongly signed", forged),
+        ("stale", stale),
+        ("under another id", [vec![("webhook-id", "msg_other".into())], genuine[1..].to_vec()].concat()),
+    ] {
+        let answer = system.send(&body, "application/json", &headers).await;
+        assert_eq!(answer.status, 401, "{why}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{why}");
+        assert_eq!(answer.body["type"], "urn:ledgerline:problem:bad-signature", "{why}");
+    }
+    let accepted = system.post(&lead).await;
+    assert_eq!((accepted.status, accepted.header("idempotent-replayed")), (202, None), "nothing was stored before");
+    system.until(&accepted.id(), "succeeded").await;
+    assert_eq!(system.calls().await.len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_bad_request_gets_a_clear_answer() {
+    let system = System::take().await;
+    let form = system.send("a=b", "application/x-www-form-urlencoded", &system.signature("a=b", system.now())).await;
+    assert_eq!((form.status, &form.body["title"]), (415, &json!("Not JSON")));
+
+    let mut invalid = lead();
+    invalid["data"]["email"] = json!("nobody");
+    let invalid = system.post(&invalid).await;
+    assert_eq!(invalid.status, 422);
+    assert_eq!(invalid.body["errors"], json!([{"pointer": "/data/email", "rule": "pattern"}]));
+
+    let large = " ".repeat(200 * 1024);
+    let large = system.send(&large, "application/json", &system.signature(&large, system.now())).await;
+    assert_eq!(large.status, 413);
+    assert_eq!(system.calls().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_partner_that_fails_for_good_makes_a_dead_letter_that_can_be_replayed() {
+    let system = System::take().await;
+    system.tell_partner(json!({"mode": "status", "status": 500})).await;
+    let id = system.post(&new_lead("dead")).await.id();
+    let line = system.until_parked(&id).await;
+    assert_eq!(
+        (&line["reason"], &line["error"], &line["attempts"]),
+        (&json!("attempts_spent"), &json!("answered 500"), &json!(3))
+    );
+    assert_eq!(line["effect"], "crm");
+    assert_eq!(system.calls().await.len(), 3, "as many as the policy allows");
+
+    // Inside the five minutes in which the queue remembers the event's first id.
+    system.tell_partner(json!({"mode": "ok"})).await;
+    let replayed = system.operate(json!({"op": "replay", "id": id, "by": "ada", "reason": "the CRM is back"})).await;
+    assert_eq!((&replayed["state"], &replayed["replay"]), (&json!("queued"), &json!(1)));
+    let page = system.until(&id, "succeeded").await;
+
+    let calls = system.calls().await;
+    assert_eq!(calls.len(), 4);
+    assert_eq!(calls.iter().filter(|call| call["applied"] == true).count(), 1);
+    let keys: BTreeSet<String> = calls.iter().map(|call| call["idempotency_key"].to_string()).collect();
+    assert_eq!(keys.len(), 1, "a replay has the original key");
+    let history = page["history"].to_string();
+    for moment in [
+        "accepted",
+        "claimed",
+        "crm 1: answered 500",
+        "retry in",
+        "crm 3: answered 500",
+        "dead: attempts_spent",
+        "parked",
+        "replay 1 by ada: the CRM is back",
+        "crm 1: done",
+        "succeeded",
+    ] {
+        assert!(history.contains(moment), "{moment}: {history}");
+    }
+}
+
+/// The partner does what it is asked, and the worker dies before it hears so.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_worker_killed_in_the_middle_of_a_call_is_followed_and_the_effect_happens_once() {
+    let system = System::take().await;
+    system.tell_partner(json!({"mode": "hang", "apply": true, "seconds": 20, "times": 1})).await;
+    let id = system.post(&new_lead("killed")).await.id();
+    system.until_calls(1).await;
+    assert_eq!(system.show(&id).await["effects"]["crm"]["state"], "intent", "the intent stands before the call");
+    assert!(system.kill_processors() > 0);
+    let killed = Instant::now();
+
+    let page = system.until(&id, "succeeded").await;
+    assert!(killed.elapsed() > Duration::from_secs(8), "nobody acts before the lease has ended");
+    let calls = system.calls().await;
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0]["idempotency_key"], calls[1]["idempotency_key"]);
+    assert_eq!(calls.iter().filter(|call| call["applied"] == true).count(), 1, "the partner applied it once");
+    assert_eq!(page["effects"]["crm"]["attempts"], 2);
+    let claims = page["history"].as_array().expect("moments").iter().filter(|m| m.to_string().contains("claimed"));
+    assert_eq!(claims.count(), 2);
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn the_same_event_from_many_senders_at_once_is_one_event() {
+    let system = System::take().await;
+    let lead = new_lead("storm");
+    let answers = join_all((0..20).map(|_| system.post(&lead))).await;
+    let ids: BTreeSet<String> = answers.iter().map(|answer| answer.id()).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(answers.iter().filter(|answer| answer.header("idempotent-replayed").is_none()).count(), 1);
+    system.until(&answers[0].id(), "succeeded").await;
+    assert_eq!(system.calls().await.len(), 1);
+}
+
+/// A slow contact holds up its own group and nobody else's.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn groups_run_side_by_side_and_a_group_in_order() {
+    let system = System::take().await;
+    system.tell_partner(json!({"mode": "slow", "ms": 700})).await;
+    let started = Instant::now();
+    let mut ids = Vec::new();
+    for person in 0..4 {
+        for n in 0..3 {
+            let mut lead = new_lead("order");
+            lead["data"]["email"] = json!(format!("person{person}@example.com"));
+            lead["data"]["campaign"] = json!(format!("{n}"));
+            ids.push(system.post(&lead).await.id());
+        }
+    }
+    for id in &ids {
+        system.until(id, "succeeded").await;
+    }
+    assert!(started.elapsed() < Duration::from_millis(12 * 700), "one after the other would take longer");
+    let calls = system.calls().await;
+    assert_eq!(calls.len(), 12);
+    for person in 0..4 {
+        let email = json!(format!("person{person}@example.com"));
+        let campaigns: Vec<&Value> =
+            calls.iter().filter(|call| call["body"]["email"] == email).map(|call| &call["body"]["campaign"]).collect();
+        assert_eq!(campaigns, ["0", "1", "2"], "{email}");
+    }
+}

@@ -1,0 +1,178 @@
+//! The local cloud as a sender, a partner and an operator see it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use local::aws::{Answer as Raw, Endpoint};
+use local::lambda::{Lambda, Outcome};
+use serde_json::{Value, json};
+use shared::signature::{Secret, standard_webhooks_signature};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// The tests share one partner stub, so they take turns, also where one process runs them all.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Nothing here takes longer than a redelivery after a crash.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct System {
+    gateway: Endpoint,
+    partners: Endpoint,
+    lambda: Lambda,
+    replay: String,
+    secret: Secret,
+    _turn: MutexGuard<'static, ()>,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    raw: Raw,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.raw.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.body["id"].as_str().unwrap_or_else(|| panic!("not accepted: {}", self.body)).to_owned()
+    }
+}
+
+type Headers = Vec<(&'static str, String)>;
+
+impl System {
+    /// The system, with a partner that is well and remembers nothing.
+    pub(crate) async fn take() -> Self {
+        let turn = TURN.lock().await;
+        let endpoint = Endpoint::at(variable("AWS_ENDPOINT_URL"));
+        let logs = std::env::temp_dir();
+        let system = System {
+            gateway: Endpoint::at(variable("LEDGERLINE_URL")),
+            partners: Endpoint::at(variable("LEDGERLINE_PARTNERS_URL")),
+            lambda: Lambda::new(endpoint, logs),
+            replay: variable("LEDGERLINE_REPLAY_FUNCTION"),
+            secret: Secret::new(variable("LEDGERLINE_SECRET")),
+            _turn: turn,
+        };
+        request(&system.partners, "DELETE", "/_control", &[], String::new()).await;
+        system
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        i64::try_from(since.as_secs()).expect("before the year 292,000,000,000")
+    }
+
+    /// What the demo source's headers are for this body at that time.
+    pub(crate) fn signature(&self, body: &str, timestamp: i64) -> Headers {
+        let id = "msg_test";
+        let signature =
+            standard_webhooks_signature(&self.secret, id, timestamp, body.as_bytes()).expect("a good secret");
+        vec![("webhook-id", id.into()), ("webhook-timestamp", timestamp.to_string()), ("webhook-signature", signature)]
+    }
+
+    pub(crate) async fn post(&self, lead: &Value) -> Answer {
+        let body = lead.to_string();
+        self.send(&body, "application/json", &self.signature(&body, self.now())).await
+    }
+
+    pub(crate) async fn send(&self, body: &str, content_type: &str, headers: &Headers) -> Answer {
+        let mut all = vec![("content-type", content_type)];
+        all.extend(headers.iter().map(|(name, value)| (*name, value.as_str())));
+        request(&self.gateway, "POST", "/v1/events/web-forms", &all, body.to_owned()).await
+    }
+
+    pub(crate) async fn tell_partner(&self, behaviour: Value) {
+        let answer = request(&self.partners, "PUT", "/_control/crm", &[], behaviour.to_string()).await;
+        assert!(answer.status < 300, "{}", answer.body);
+    }
+
+    /// Every call that the partner got, in order.
+    pub(crate) async fn calls(&self) -> Vec<Value> {
+        let log = request(&self.partners, "GET", "/_control/log?integration=crm", &[], String::new()).await;
+        log.body.as_array().expect("a list").clone()
+    }
+
+    pub(crate) async fn operate(&self, operation: Value) -> Value {
+        match self.lambda.invoke(&self.replay, &operation).await.expect("the emulator answers") {
+            Outcome::Answered(answer) => answer,
+            other => panic!("{operation}: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn show(&self, id: &str) -> Value {
+        self.operate(json!({"op": "show", "id": id})).await
+    }
+
+    /// The event's page, once it is in this state.
+    pub(crate) async fn until(&self, id: &str, state: &str) -> Value {
+        eventually(&format!("{id} is {state}"), async || {
+            let page = self.show(id).await;
+            if page["state"] == state { Ok(page) } else { Err(page) }
+        })
+        .await
+    }
+
+    /// The event's line in the list of the parked, once it is there.
+    pub(crate) async fn until_parked(&self, id: &str) -> Value {
+        eventually(&format!("{id} is parked"), async || {
+            let list = self.operate(json!({"op": "list", "limit": 100})).await;
+            let line = list["parked"].as_array().and_then(|lines| lines.iter().find(|line| line["id"] == id));
+            line.cloned().ok_or(list)
+        })
+        .await
+    }
+
+    pub(crate) async fn until_calls(&self, count: usize) {
+        eventually(&format!("the partner got {count} calls"), async || {
+            let calls = self.calls().await;
+            if calls.len() >= count { Ok(()) } else { Err(json!(calls)) }
+        })
+        .await
+    }
+
+    /// Kills every processor of this cloud, as nothing in AWS would warn it. Says how many.
+    pub(crate) fn kill_processors(&self) -> usize {
+        let endpoint = format!("AWS_ENDPOINT_URL={}", variable("AWS_ENDPOINT_URL"));
+        let pids = processes_with(&["AWS_LAMBDA_FUNCTION_NAME=ledgerline-processor", &endpoint]);
+        for pid in &pids {
+            std::process::Command::new("kill").args(["-9", pid]).status().expect("kill is there");
+        }
+        pids.len()
+    }
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this by `make test`"))
+}
+
+async fn request(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+    let method = method.parse().expect("a method");
+    let raw = endpoint.send("", method, path, headers, body).await.expect("the local cloud answers");
+    let body = raw.json().unwrap_or_default();
+    Answer { status: raw.status.as_u16(), body, raw }
+}
+
+/// Asks until there is an answer, or says what the last one was.
+async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(seen) if tokio::time::Instant::now() > deadline => panic!("waited in vain until {what}: {seen:#}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
+
+/// The processes whose environment has all of these.
+fn processes_with(variables: &[&str]) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("Linux").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    let has_all = |pid: &String| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables.iter().all(|wanted| environment.split(|byte| *byte == 0).any(|set| set == wanted.as_bytes()))
+    };
+    pids.filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit())).filter(has_all).collect()
+}

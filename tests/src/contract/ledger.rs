@@ -1,0 +1,257 @@
+//! The ledger's contract.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+use serde_json::json;
+use shared::adapters::{DynamoLedger, aws};
+use shared::event::Event;
+use shared::flow::{Effect, Flow};
+use shared::key::EventId;
+use shared::ledger::{Claim, Found, Lease, Reason, Row, State};
+use shared::model::ModelLedger;
+use shared::ports::{Admission, Admissions, Claims, Records, WriteError};
+use shared::time::Timestamp;
+
+use super::on_model_and_emulator;
+use crate::fixtures::{NOW, event, lead_routing};
+
+trait Ledger: Admissions + Claims + Records {}
+impl<T: Admissions + Claims + Records> Ledger for T {}
+
+fn model() -> ModelLedger {
+    ModelLedger::default()
+}
+
+async fn emulator() -> DynamoLedger {
+    let table = std::env::var("LEDGERLINE_LEDGER_TABLE").expect("make test names the table");
+    DynamoLedger::new(&aws().await, table)
+}
+
+on_model_and_emulator!(
+    a_new_event_is_admitted_and_a_duplicate_sees_its_row,
+    of_many_at_once_one_is_admitted,
+    a_forgotten_key_is_admitted_again_and_an_open_event_never,
+    a_claim_records_the_first_intent,
+    a_claim_on_an_event_with_effects_leaves_them_alone,
+    of_many_claims_at_once_one_wins,
+    a_claim_is_refused_while_the_lease_lasts,
+    a_claim_is_refused_before_its_time,
+    what_is_settled_or_dead_or_unknown_is_not_claimed,
+    a_worker_that_outlived_its_lease_changes_nothing,
+    a_late_write_undoes_nothing_and_a_repeated_one_is_harmless,
+    a_row_that_moved_on_is_not_replaced,
+    a_payload_is_kept_and_forgotten,
+    the_parked_are_listed_newest_first_until_they_are_claimed,
+);
+
+const LEASE: Duration = Duration::from_secs(60);
+
+fn flow() -> Flow {
+    lead_routing()
+}
+
+fn effect() -> Effect {
+    flow().effects[0].clone()
+}
+
+/// An event that no other test and no earlier run knows.
+fn fresh(name: &str) -> Event {
+    let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
+    event(&format!("{name}-{unique}"))
+}
+
+async fn admitted(ledger: &impl Ledger, name: &str) -> Event {
+    let event = fresh(name);
+    let admission = ledger.admit(&Row::admitted(&event, NOW), NOW).await;
+    assert_eq!(admission, Ok(Admission::New));
+    event
+}
+
+fn claim_at(now: Timestamp) -> Claim {
+    Claim { now, lease: LEASE, first: Some("crm".into()) }
+}
+
+async fn claimed(ledger: &impl Ledger, id: &EventId, now: Timestamp) -> Lease {
+    ledger.claim(id, &claim_at(now)).await.expect("an answer").expect("a won claim")
+}
+
+async fn row(ledger: &impl Ledger, id: &EventId) -> Row {
+    ledger.row(id).await.expect("an answer").expect("a row")
+}
+
+async fn a_new_event_is_admitted_and_a_duplicate_sees_its_row(ledger: impl Ledger) {
+    let event = admitted(&ledger, "duplicate").await;
+    let first = Row::admitted(&event, NOW);
+    assert_eq!(row(&ledger, &event.id).await, first);
+    let later = NOW + Duration::from_secs(9);
+    let again = ledger.admit(&Row::admitted(&event, later), later).await;
+    assert_eq!(again, Ok(Admission::Duplicate(Box::new(first))));
+}
+
+async fn of_many_at_once_one_is_admitted(ledger: impl Ledger) {
+    let row = Row::admitted(&fresh("race"), NOW);
+    let admissions = join_all((0..30).map(|_| ledger.admit(&row, NOW))).await;
+    let new = admissions.iter().filter(|admission| **admission == Ok(Admission::New)).count();
+    let duplicates = admissions.iter().filter(|admission| matches!(admission, Ok(Admission::Duplicate(_)))).count();
+    assert_eq!((new, duplicates), (1, 29));
+}
+
+async fn a_forgotten_key_is_admitted_again_and_an_open_event_never(ledger: impl Ledger) {
+    let years_later = NOW + Duration::from_secs(3 * 365 * 24 * 3600);
+    let open = admitted(&ledger, "open").await;
+    let again = ledger.admit(&Row::admitted(&open, years_later), years_later).await;
+    assert!(matches!(again, Ok(Admission::Duplicate(_))), "{again:?}");
+
+    let done = admitted(&ledger, "done").await;
+    let lease = claimed(&ledger, &done.id, NOW).await;
+    let ttl = Duration::from_secs(3600);
+    ledger.close(&lease.succeed(ttl, NOW)).await.expect("a held lease");
+    let again = Row::admitted(&done, years_later);
+    assert!(matches!(ledger.admit(&again, NOW + ttl).await, Ok(Admission::Duplicate(_))));
+    assert_eq!(ledger.admit(&again, NOW + ttl + Duration::from_secs(1)).await, Ok(Admission::New));
+    assert_eq!(row(&ledger, &done.id).await, again, "nothing of the old row is left");
+}
+
+async fn a_claim_records_the_first_intent(ledger: impl Ledger) {
+    let event = admitted(&ledger, "claim").await;
+    let lease = claimed(&ledger, &event.id, NOW).await;
+    let expected = Lease::won(Row::admitted(&event, NOW), &claim_at(NOW));
+    assert_eq!(lease, expected);
+    assert_eq!(&row(&ledger, &event.id).await, expected.row());
+}
+
+async fn a_claim_on_an_event_with_effects_leaves_them_alone(ledger: impl Ledger) {
+    let event = admitted(&ledger, "effects").await;
+    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    lease.done(&effect(), json!({"crm_id": "c-1", "n": 3, "ratio": 0.5, "tags": ["a", null]}), NOW);
+    ledger.record(&lease).await.expect("a held lease");
+    let before = row(&ledger, &event.id).await;
+    assert_eq!(&before, lease.row());
+
+    let later = NOW + LEASE + Duration::from_secs(1);
+    let second = claimed(&ledger, &event.id, later).await;
+    assert_eq!(second, Lease::won(before, &claim_at(later)));
+    assert_eq!(&row(&ledger, &event.id).await, second.row());
+}
+
+async fn of_many_claims_at_once_one_wins(ledger: impl Ledger) {
+    let event = admitted(&ledger, "claims").await;
+    let claim = claim_at(NOW);
+    let claims = join_all((0..30).map(|_| ledger.claim(&event.id, &claim))).await;
+    let won = claims.iter().filter(|claim| matches!(claim, Ok(Ok(_)))).count();
+    let busy = claims.iter().filter(|claim| **claim == Ok(Err(Found::Busy(NOW + LEASE)))).count();
+    assert_eq!((won, busy), (1, 29));
+}
+
+async fn a_claim_is_refused_while_the_lease_lasts(ledger: impl Ledger) {
+    let event = admitted(&ledger, "lease").await;
+    claimed(&ledger, &event.id, NOW).await;
+    let at_its_end = ledger.claim(&event.id, &claim_at(NOW + LEASE)).await;
+    assert_eq!(at_its_end, Ok(Err(Found::Busy(NOW + LEASE))));
+    let after = claimed(&ledger, &event.id, NOW + LEASE + Duration::from_millis(1)).await;
+    assert_eq!(after.row().epoch, 2);
+}
+
+async fn a_claim_is_refused_before_its_time(ledger: impl Ledger) {
+    let event = admitted(&ledger, "retry").await;
+    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    lease.failed(&effect(), "answered 500", NOW);
+    ledger.close(&lease.retry(Duration::from_secs(7), NOW)).await.expect("a held lease");
+    let due = NOW + Duration::from_secs(7);
+    let early = ledger.claim(&event.id, &claim_at(NOW + Duration::from_secs(6))).await;
+    assert_eq!(early, Ok(Err(Found::NotYet(due))));
+    assert_eq!(claimed(&ledger, &event.id, due).await.row().retry_at, None);
+}
+
+async fn what_is_settled_or_dead_or_unknown_is_not_claimed(ledger: impl Ledger) {
+    let done = admitted(&ledger, "settled").await;
+    let lease = claimed(&ledger, &done.id, NOW).await;
+    ledger.close(&lease.succeed(LEASE, NOW)).await.expect("a held lease");
+    assert_eq!(ledger.claim(&done.id, &claim_at(NOW)).await, Ok(Err(Found::Settled)));
+
+    let dead = admitted(&ledger, "dead").await;
+    let lease = claimed(&ledger, &dead.id, NOW).await;
+    let closed = lease.bury(Reason::Terminal, Some(&effect()), "answered 400", NOW);
+    ledger.close(&closed).await.expect("a held lease");
+    assert_eq!(row(&ledger, &dead.id).await.state, State::Dead);
+    let found = ledger.claim(&dead.id, &claim_at(NOW)).await;
+    assert_eq!(found, Ok(Err(Found::Dead(Box::new(closed.row().clone())))));
+
+    assert_eq!(ledger.claim(&fresh("nothing").id, &claim_at(NOW)).await, Ok(Err(Found::Nothing)));
+}
+
+async fn a_worker_that_outlived_its_lease_changes_nothing(ledger: impl Ledger) {
+    let event = admitted(&ledger, "zombie").await;
+    let mut zombie = claimed(&ledger, &event.id, NOW).await;
+    let successor = claimed(&ledger, &event.id, NOW + LEASE + Duration::from_secs(1)).await;
+    zombie.done(&effect(), json!({}), NOW);
+    assert_eq!(ledger.record(&zombie).await, Err(WriteError::Fenced));
+    assert_eq!(ledger.close(&zombie.succeed(LEASE, NOW)).await, Err(WriteError::Fenced));
+    assert_eq!(&row(&ledger, &event.id).await, successor.row());
+}
+
+async fn a_late_write_undoes_nothing_and_a_repeated_one_is_harmless(ledger: impl Ledger) {
+    let event = admitted(&ledger, "late").await;
+    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    lease.failed(&effect(), "answered 500", NOW);
+    let early = lease.clone();
+    lease.intend(&effect(), NOW);
+    ledger.record(&lease).await.expect("a held lease");
+    assert_eq!(ledger.record(&early).await, Err(WriteError::Fenced), "the network delivered it late");
+    assert_eq!(ledger.record(&lease).await, Ok(()), "the SDK repeated it");
+    assert_eq!(&row(&ledger, &event.id).await, lease.row());
+}
+
+async fn a_row_that_moved_on_is_not_replaced(ledger: impl Ledger) {
+    let event = admitted(&ledger, "replace").await;
+    let seen = row(&ledger, &event.id).await;
+    let parked = seen.clone().park(NOW);
+    assert_eq!(ledger.replace(None, &parked).await, Err(WriteError::Fenced), "there is a row");
+    assert_eq!(ledger.replace(Some(&seen), &parked).await, Ok(()));
+    assert_eq!(ledger.replace(Some(&seen), &parked).await, Err(WriteError::Fenced), "it was another row");
+    assert_eq!(row(&ledger, &event.id).await, parked);
+
+    let unknown = fresh("absent");
+    let record = Row::unaccounted(&unknown, Reason::Orphaned, NOW).park(NOW);
+    assert_eq!(ledger.replace(None, &record).await, Ok(()));
+    assert_eq!(row(&ledger, &unknown.id).await, record);
+}
+
+async fn a_payload_is_kept_and_forgotten(ledger: impl Ledger) {
+    let event = fresh("payload");
+    assert_eq!(ledger.kept(&event.id).await, Ok(None));
+    ledger.keep(&event, NOW.secs()).await.expect("an answer");
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event.clone())));
+
+    let replayed = Event { replay: 1, ..event.clone() };
+    ledger.keep(&replayed, NOW.secs()).await.expect("an answer");
+    ledger.forget(&event).await.expect("an answer");
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(replayed.clone())), "it died again meanwhile");
+    ledger.forget(&replayed).await.expect("an answer");
+    assert_eq!(ledger.kept(&event.id).await, Ok(None));
+    ledger.forget(&replayed).await.expect("forgetting twice is harmless");
+}
+
+async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl Ledger) {
+    let mut ids = Vec::new();
+    for seconds in [10, 30, 20] {
+        let event = admitted(&ledger, "parked").await;
+        let seen = row(&ledger, &event.id).await;
+        // Far in the future, so that they come before what other tests park.
+        let next = seen.clone().park(NOW + Duration::from_secs(1_000_000_000 + seconds));
+        ledger.replace(Some(&seen), &next).await.expect("unchanged");
+        ids.push(event.id);
+    }
+    let listed =
+        |rows: Vec<Row>| -> Vec<EventId> { rows.into_iter().map(|row| row.id).filter(|id| ids.contains(id)).collect() };
+    let found = listed(ledger.parked(100).await.expect("an answer"));
+    assert_eq!(found, [ids[1].clone(), ids[2].clone(), ids[0].clone()]);
+
+    let seen = row(&ledger, &ids[1]).await;
+    let next = seen.clone().replayed("ada", "why", NOW).expect("it may be replayed");
+    ledger.replace(Some(&seen), &next).await.expect("unchanged");
+    assert_eq!(listed(ledger.parked(100).await.expect("an answer")).len(), 3, "it is listed until it is claimed");
+    claimed(&ledger, &ids[1], NOW).await;
+    assert_eq!(listed(ledger.parked(100).await.expect("an answer")), [ids[2].clone(), ids[0].clone()]);
+}

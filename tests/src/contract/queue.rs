@@ -1,0 +1,308 @@
+//! The queues' contract: what of SQS FIFO the protocol leans on.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
+use shared::adapters::{SqsDeadLetters, SqsEvents, aws};
+use shared::event::Event;
+use shared::ledger::{Death, Reason};
+use shared::model::{Delivered, ModelClock, ModelQueue};
+use shared::ports::{DeadLetter, DeadLetters, Queue, Visibility};
+
+use super::on_model_and_emulator;
+use crate::fixtures::{NOW, event};
+
+const VISIBILITY: Duration = Duration::from_secs(2);
+const MAX_RECEIVES: usize = 3;
+
+/// A pair of queues under test: our ports, and the consumer's side that Lambda plays in AWS.
+#[async_trait]
+trait Queues: Send + Sync {
+    fn events(&self) -> &dyn Queue;
+    fn visibility(&self) -> &dyn Visibility;
+    fn dead_letters(&self) -> &dyn DeadLetters;
+    async fn receive(&self) -> Vec<Delivered>;
+    async fn receive_dead(&self) -> Vec<Delivered>;
+    async fn delete(&self, receipt: &str);
+    async fn pass(&self, time: Duration);
+}
+
+on_model_and_emulator!(
+    a_repeated_message_is_swallowed_even_after_its_delivery,
+    a_replay_is_not_swallowed,
+    deduplication_is_per_group,
+    a_group_comes_in_order_and_groups_mix_in_a_batch,
+    a_group_is_withheld_while_its_head_is_in_flight,
+    a_postponed_head_withholds_its_visible_tail,
+    a_message_comes_back_after_its_visibility_timeout,
+    an_old_receipt_deletes_nothing,
+    a_message_that_is_received_too_often_is_moved_as_it_is,
+    a_dead_letter_brings_its_context,
+);
+
+fn of_group(id: &str, group: &str) -> Event {
+    Event { group: group.into(), ..event(id) }
+}
+
+async fn send(queues: &impl Queues, events: &[(&str, &str)]) {
+    for (id, group) in events {
+        queues.events().send(&of_group(id, group)).await.expect("the queue answers");
+    }
+}
+
+/// The event's ids, by the provider's name for them.
+fn ids(batch: &[Delivered]) -> Vec<String> {
+    let event = |delivered: &Delivered| serde_json::from_str::<Event>(&delivered.body).expect("an event");
+    batch
+        .iter()
+        .map(|delivered| event(delivered).payload["data"]["event_id"].as_str().unwrap_or("?").to_owned())
+        .collect()
+}
+
+async fn a_repeated_message_is_swallowed_even_after_its_delivery(queues: impl Queues) {
+    send(&queues, &[("one", "a"), ("one", "a")]).await;
+    let batch = queues.receive().await;
+    assert_eq!(ids(&batch), ["one"]);
+    queues.delete(&batch[0].receipt).await;
+    send(&queues, &[("one", "a")]).await;
+    assert_eq!(queues.receive().await, []);
+}
+
+async fn a_replay_is_not_swallowed(queues: impl Queues) {
+    send(&queues, &[("one", "a")]).await;
+    let first = queues.receive().await;
+    queues.delete(&first[0].receipt).await;
+    let replay = Event { replay: 1, ..of_group("one", "a") };
+    queues.events().send(&replay).await.expect("the queue answers");
+    queues.events().send(&replay).await.expect("the queue answers");
+    assert_eq!(ids(&queues.receive().await), ["one"]);
+}
+
+async fn deduplication_is_per_group(queues: impl Queues) {
+    send(&queues, &[("one", "a"), ("one", "b")]).await;
+    assert_eq!(ids(&queues.receive().await), ["one", "one"]);
+}
+
+async fn a_group_comes_in_order_and_groups_mix_in_a_batch(queues: impl Queues) {
+    send(&queues, &[("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a")]).await;
+    let batch = queues.receive().await;
+    let of = |group: &str| -> Vec<String> { ids(&batch).into_iter().filter(|id| id.starts_with(group)).collect() };
+    assert_eq!(of("a"), ["a1", "a2", "a3"]);
+    assert_eq!(of("b"), ["b1", "b2"]);
+}
+
+async fn a_group_is_withheld_while_its_head_is_in_flight(queues: impl Queues) {
+    send(&queues, &[("a1", "a")]).await;
+    let head = queues.receive().await;
+    send(&queues, &[("a2", "a"), ("b1", "b")]).await;
+    assert_eq!(ids(&queues.receive().await), ["b1"]);
+    queues.delete(&head[0].receipt).await;
+    assert_eq!(ids(&queues.receive().await), ["a2"]);
+}
+
+async fn a_postponed_head_withholds_its_visible_tail(queues: impl Queues) {
+    send(&queues, &[("a1", "a"), ("a2", "a")]).await;
+    let batch = queues.receive().await;
+    assert_eq!(ids(&batch), ["a1", "a2"]);
+    let delay = Duration::from_secs(4);
+    queues.visibility().postpone(&batch[0].receipt, delay).await.expect("the queue answers");
+    queues.visibility().postpone(&batch[1].receipt, Duration::ZERO).await.expect("the queue answers");
+    // Past the queue's own visibility timeout, and before the head's time.
+    queues.pass(Duration::from_millis(2500)).await;
+    assert_eq!(queues.receive().await, []);
+    queues.pass(Duration::from_millis(2500)).await;
+    assert_eq!(ids(&queues.receive().await), ["a1", "a2"]);
+}
+
+async fn a_message_comes_back_after_its_visibility_timeout(queues: impl Queues) {
+    send(&queues, &[("one", "a")]).await;
+    let first = queues.receive().await;
+    assert_eq!(queues.receive().await, []);
+    queues.pass(VISIBILITY + Duration::from_millis(300)).await;
+    let second = queues.receive().await;
+    assert_eq!((first[0].receives, second[0].receives), (1, 2));
+    assert_eq!(first[0].message_id, second[0].message_id);
+}
+
+async fn an_old_receipt_deletes_nothing(queues: impl Queues) {
+    send(&queues, &[("one", "a")]).await;
+    let first = queues.receive().await;
+    queues.pass(VISIBILITY + Duration::from_millis(300)).await;
+    queues.receive().await;
+    queues.delete(&first[0].receipt).await;
+    queues.pass(VISIBILITY + Duration::from_millis(300)).await;
+    assert_eq!(ids(&queues.receive().await), ["one"]);
+}
+
+async fn a_message_that_is_received_too_often_is_moved_as_it_is(queues: impl Queues) {
+    send(&queues, &[("one", "a"), ("two", "a")]).await;
+    for receives in 1..=MAX_RECEIVES {
+        let batch = queues.receive().await;
+        assert_eq!((ids(&batch), batch[0].receives), (vec!["one".into(), "two".into()], receives));
+        queues.visibility().postpone(&batch[1].receipt, Duration::ZERO).await.expect("the queue answers");
+        queues.visibility().postpone(&batch[0].receipt, Duration::ZERO).await.expect("the queue answers");
+    }
+    let left = queues.receive().await;
+    let dead = queues.receive_dead().await;
+    assert_eq!(ids(&dead), ["one", "two"], "left: {left:?}");
+    assert_eq!(dead[0].group, "a");
+    assert!(dead[0].attributes.is_empty(), "the queue adds no context");
+}
+
+async fn a_dead_letter_brings_its_context(queues: impl Queues) {
+    let death = Death {
+        reason: Reason::Terminal,
+        effect: Some("crm".into()),
+        error: "answered 400".into(),
+        attempts: 2,
+        at: NOW,
+    };
+    let letter = DeadLetter { body: "{}".into(), group: "a".into(), deduplication_id: "d".into(), death };
+    queues.dead_letters().bury(&letter).await.expect("the queue answers");
+    queues.dead_letters().bury(&letter).await.expect("the queue answers");
+    let dead = queues.receive_dead().await;
+    let context: Vec<(&str, &str)> = dead[0].attributes.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let died_at = NOW.to_string();
+    let expected = [
+        ("attempts", "2"),
+        ("died_at", &died_at),
+        ("effect", "crm"),
+        ("error", "answered 400"),
+        ("reason", "terminal"),
+    ];
+    assert_eq!(context, expected);
+    assert_eq!(dead.len(), 1);
+}
+
+struct Model {
+    clock: ModelClock,
+    events: ModelQueue,
+    dead: ModelQueue,
+}
+
+fn model() -> Model {
+    let clock = ModelClock::at(NOW);
+    let dead = ModelQueue::new(clock.clone(), VISIBILITY);
+    let events = ModelQueue::new(clock.clone(), VISIBILITY).redrive_to(dead.clone(), MAX_RECEIVES);
+    Model { clock, events, dead }
+}
+
+#[async_trait]
+impl Queues for Model {
+    fn events(&self) -> &dyn Queue {
+        &self.events
+    }
+    fn visibility(&self) -> &dyn Visibility {
+        &self.events
+    }
+    fn dead_letters(&self) -> &dyn DeadLetters {
+        &self.dead
+    }
+    async fn receive(&self) -> Vec<Delivered> {
+        self.events.receive(10)
+    }
+    async fn receive_dead(&self) -> Vec<Delivered> {
+        self.dead.receive(10)
+    }
+    async fn delete(&self, receipt: &str) {
+        self.events.delete(receipt);
+    }
+    async fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+}
+
+struct Emulator {
+    client: Client,
+    events_url: String,
+    dead_url: String,
+    events: SqsEvents,
+    dead: SqsDeadLetters,
+}
+
+async fn emulator() -> Emulator {
+    let aws = aws().await;
+    let client = Client::new(&aws);
+    let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
+    let dead_url = create(&client, &format!("contract-{unique}-dlq.fifo"), HashMap::new()).await;
+    let arn = client.get_queue_attributes().queue_url(&dead_url).attribute_names(QueueAttributeName::QueueArn);
+    let arn =
+        arn.send().await.expect("an answer").attributes.expect("attributes")[&QueueAttributeName::QueueArn].clone();
+    let redrive = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"{MAX_RECEIVES}"}}"#);
+    let redrive = HashMap::from([(QueueAttributeName::RedrivePolicy, redrive)]);
+    let events_url = create(&client, &format!("contract-{unique}.fifo"), redrive).await;
+    let (events, dead) = (SqsEvents::new(&aws, &events_url), SqsDeadLetters::new(&aws, &dead_url));
+    Emulator { client, events_url, dead_url, events, dead }
+}
+
+async fn create(client: &Client, name: &str, more: HashMap<QueueAttributeName, String>) -> String {
+    let mut attributes = HashMap::from([
+        (QueueAttributeName::FifoQueue, "true".to_owned()),
+        (QueueAttributeName::DeduplicationScope, "messageGroup".to_owned()),
+        (QueueAttributeName::FifoThroughputLimit, "perMessageGroupId".to_owned()),
+        (QueueAttributeName::VisibilityTimeout, VISIBILITY.as_secs().to_string()),
+    ]);
+    attributes.extend(more);
+    let created = client.create_queue().queue_name(name).set_attributes(Some(attributes)).send().await;
+    created.expect("the emulator makes a queue").queue_url.expect("a URL")
+}
+
+impl Emulator {
+    async fn receive_from(&self, url: &str) -> Vec<Delivered> {
+        let received = self
+            .client
+            .receive_message()
+            .queue_url(url)
+            .max_number_of_messages(10)
+            .message_attribute_names("All")
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .send()
+            .await
+            .expect("an answer");
+        received.messages.unwrap_or_default().into_iter().map(delivered).collect()
+    }
+}
+
+fn delivered(message: aws_sdk_sqs::types::Message) -> Delivered {
+    let system = message.attributes.unwrap_or_default();
+    let attributes = message.message_attributes.unwrap_or_default();
+    let attributes: BTreeMap<String, String> =
+        attributes.into_iter().map(|(name, value)| (name, value.string_value.unwrap_or_default())).collect();
+    Delivered {
+        message_id: message.message_id.unwrap_or_default(),
+        receipt: message.receipt_handle.unwrap_or_default(),
+        group: system[&MessageSystemAttributeName::MessageGroupId].clone(),
+        body: message.body.unwrap_or_default(),
+        attributes,
+        receives: system[&MessageSystemAttributeName::ApproximateReceiveCount].parse().expect("a number"),
+    }
+}
+
+#[async_trait]
+impl Queues for Emulator {
+    fn events(&self) -> &dyn Queue {
+        &self.events
+    }
+    fn visibility(&self) -> &dyn Visibility {
+        &self.events
+    }
+    fn dead_letters(&self) -> &dyn DeadLetters {
+        &self.dead
+    }
+    async fn receive(&self) -> Vec<Delivered> {
+        self.receive_from(&self.events_url).await
+    }
+    async fn receive_dead(&self) -> Vec<Delivered> {
+        self.receive_from(&self.dead_url).await
+    }
+    async fn delete(&self, receipt: &str) {
+        // A receipt that is too old may be an error, and must not delete.
+        let _ = self.client.delete_message().queue_url(&self.events_url).receipt_handle(receipt).send().await;
+    }
+    async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}

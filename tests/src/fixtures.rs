@@ -1,0 +1,47 @@
+//! The shipped flows and real payloads.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use shared::adapters::read_flows;
+use shared::event::Event;
+use shared::flow::{Flow, Flows};
+use shared::time::Timestamp;
+use shared::trace::Trace;
+
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
+
+/// The project's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a folder of the project").to_owned()
+}
+
+/// The flows as they are shipped.
+pub(crate) fn flows() -> Flows {
+    read_flows(&root().join("infra/flows")).expect("the shipped flows are good")
+}
+
+/// The shipped flow for leads.
+pub(crate) fn lead_routing() -> Flow {
+    flows().flow("lead-routing").expect("it is shipped").clone()
+}
+
+/// A lead as the web form sends it.
+pub(crate) fn lead() -> Value {
+    let text = std::fs::read_to_string(root().join("events/lead-created.json")).expect("the fixture is there");
+    serde_json::from_str(&text).expect("the fixture is JSON")
+}
+
+/// A lead of this id and this person.
+pub(crate) fn lead_of(event_id: &str, email: &str) -> Value {
+    let mut lead = lead();
+    lead["data"]["event_id"] = event_id.into();
+    lead["data"]["email"] = email.into();
+    lead
+}
+
+/// An accepted lead with a unique id.
+pub(crate) fn event(event_id: &str) -> Event {
+    let trace = Trace::start(1, 2, 3);
+    Event::new(&lead_routing(), lead_of(event_id, "ada@example.com"), NOW, trace).expect("a lead has a key")
+}

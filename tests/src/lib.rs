@@ -1,0 +1,16 @@
+//! What crosses the crates' borders, in one test binary.
+//!
+//! - [`memory`]: the three functions over the models, on a virtual clock.
+//! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
+//! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
+//! - [`template`]: the numbers that the template's pieces must agree on.
+//!
+//! Tests that need the local cloud are ignored by a plain `cargo test`; `make test` brings it up and
+//! runs them.
+#![cfg(test)]
+
+mod cloud;
+mod contract;
+mod fixtures;
+mod memory;
+mod template;

@@ -1,0 +1,151 @@
+//! What the intake accepts, and what it refuses.
+
+use std::time::Duration;
+
+use intake::Rejection;
+use serde_json::json;
+use shared::delivery::Delivery;
+use shared::ledger::State;
+use shared::ports::Clock;
+
+use super::world::{World, signed};
+use crate::fixtures::{lead, lead_of};
+
+#[tokio::test]
+async fn a_new_event_costs_one_write_and_one_message() {
+    let world = World::new();
+    let receipt = world.post(&lead()).await.expect("a good lead");
+    assert!(!receipt.replayed);
+    assert_eq!(world.ledger.writes(), 1);
+    assert_eq!(world.events.depth(), 1);
+    assert_eq!(world.row(&receipt.id).await.state, State::Queued);
+}
+
+#[tokio::test]
+async fn a_duplicate_gets_the_first_answer_then_the_result() {
+    let world = World::new();
+    let first = world.post(&lead()).await.expect("a good lead");
+    let again = world.post(&lead()).await.expect("a duplicate is welcome");
+    assert_eq!((again.id.clone(), again.replayed, again.result), (first.id, true, None));
+    assert_eq!(world.events.depth(), 1);
+
+    world.drain().await;
+    let writes = world.ledger.writes();
+    let done = world.post(&lead()).await.expect("a duplicate is welcome");
+    assert_eq!(done.result, Some(json!({"crm": {"crm_id": "id_1"}})));
+    assert_eq!(world.ledger.writes(), writes + 1, "a duplicate costs one failed write");
+    assert_eq!(world.partners.calls().len(), 1);
+}
+
+/// The case, the white space and what the key does not name make no new event.
+#[tokio::test]
+async fn the_key_decides_what_is_the_same() {
+    let world = World::new();
+    let first = world.post(&lead_of("evt_1", "ada@example.com")).await.expect("a good lead");
+    let shouted = world.post(&lead_of("evt_1", " ADA@Example.com\n")).await;
+    assert_eq!(shouted.map(|receipt| receipt.id), Err(Rejection::Invalid(vec![violation("/data/email", "pattern")])));
+    let shouted = world.post(&lead_of("evt_1", "ADA@Example.com")).await.expect("the same lead");
+    assert_eq!((shouted.id, shouted.replayed), (first.id.clone(), true));
+    let other = world.post(&lead_of("evt_2", "ada@example.com")).await.expect("another lead");
+    assert_ne!(other.id, first.id);
+}
+
+#[tokio::test]
+async fn a_key_is_forgotten_after_its_time_and_not_before() {
+    let world = World::new();
+    world.post(&lead()).await.expect("a good lead");
+    world.drain().await;
+    world.clock.advance(Duration::from_secs(24 * 3600 - 60));
+    assert!(world.post(&lead()).await.expect("a duplicate").replayed);
+    world.clock.advance(Duration::from_secs(120));
+    assert!(!world.post(&lead()).await.expect("a new event").replayed);
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 2);
+}
+
+/// The crash between the ledger and the queue: the row is there, the message is not.
+#[tokio::test]
+async fn a_duplicate_of_what_was_never_sent_sends_it() {
+    let world = World::new();
+    world.post(&lead()).await.expect("a good lead");
+    let lost = world.events.receive(1);
+    world.events.delete(&lost[0].receipt);
+    assert_eq!(world.events.depth(), 0);
+
+    // Inside five minutes the queue still remembers the lost message's id.
+    world.clock.advance(Duration::from_secs(301));
+    assert!(world.post(&lead()).await.expect("the sender tries again").replayed);
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_schema_does_not_list_never_enters() {
+    let world = World::new();
+    let receipt = world.post(&lead()).await.expect("a good lead");
+    let message = &world.events.receive(1)[0];
+    for dropped in ["Mozilla", "c-93f1", "user_agent"] {
+        assert!(lead().to_string().contains(dropped), "the fixture has it");
+        assert!(!message.body.contains(dropped), "{dropped}");
+        assert!(!format!("{:?}", world.row(&receipt.id).await).contains(dropped), "{dropped}");
+    }
+    assert!(!message.group.contains('@'), "a group is no email");
+}
+
+#[tokio::test]
+async fn a_refusal_changes_nothing() {
+    let world = World::new();
+    let now = world.clock.now().secs();
+    let good = || signed(&lead(), now);
+    let unsigned = Delivery { headers: [("content-type", "application/json")].into_iter().collect(), ..good() };
+    let forged = Delivery { body: lead_of("evt_1", "eve@example.com").to_string().into_bytes(), ..good() };
+    let refused = Rejection::Refused(shared::signature::Refused);
+    let mut no_email = lead();
+    no_email["data"].as_object_mut().expect("an object").remove("email");
+
+    for (why, delivery, expected) in [
+        ("unsigned", unsigned, refused.clone()),
+        ("wrongly signed", forged, refused.clone()),
+        ("stale", signed(&lead(), now - 301), refused.clone()),
+        ("from the future", signed(&lead(), now + 301), refused),
+        ("nobody", Delivery { source: "nobody".into(), ..good() }, Rejection::UnknownSource),
+        ("too large", Delivery { body: vec![b' '; 128 * 1024 + 1], ..good() }, Rejection::TooLarge),
+        (
+            "a form",
+            Delivery { headers: [("content-type", "text/plain")].into_iter().collect(), ..good() },
+            Rejection::UnsupportedMediaType,
+        ),
+        ("no JSON", signed_text("{\"type\":", now), Rejection::Malformed),
+        ("deep", signed_text(&"[".repeat(10_000), now), Rejection::Malformed),
+        ("another type", signed(&json!({"type": "lead.deleted"}), now), Rejection::UnknownType),
+        (
+            "another type by path",
+            Delivery { event_type: Some("lead.deleted".into()), ..good() },
+            Rejection::UnknownType,
+        ),
+        ("no email", signed(&no_email, now), Rejection::Invalid(vec![violation("/data", "required")])),
+    ] {
+        assert_eq!(world.deliver(delivery).await.expect_err(why), expected, "{why}");
+    }
+    assert_eq!(world.ledger.writes(), 0);
+    assert_eq!(world.events.depth(), 0);
+}
+
+/// Signs a text that is perhaps no JSON.
+fn signed_text(text: &str, now: i64) -> Delivery {
+    let delivery = signed(&json!({}), now);
+    let secret = shared::signature::Secret::new(super::world::SECRET);
+    let signature = shared::signature::standard_webhooks_signature(&secret, "msg_1", now, text.as_bytes());
+    let timestamp = now.to_string();
+    let headers = [
+        ("content-type", "application/json"),
+        ("webhook-id", "msg_1"),
+        ("webhook-timestamp", &timestamp),
+        ("webhook-signature", &signature.expect("a good secret")),
+    ];
+    Delivery { headers: headers.into_iter().collect(), body: text.into(), ..delivery }
+}
+
+fn violation(pointer: &str, rule: &str) -> shared::contract::Violation {
+    shared::contract::Violation { pointer: pointer.into(), rule: rule.into() }
+}

@@ -1,0 +1,252 @@
+//! What the processor does, whatever the partner does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+use shared::flow::Flows;
+use shared::key::EventId;
+use shared::ledger::{Progress, Reason, Row, State};
+use shared::model::Script;
+use shared::ports::Clock;
+
+use super::world::{World, flows_with, policy};
+use crate::fixtures::{lead, lead_of};
+
+async fn accepted(world: &World) -> EventId {
+    world.post(&lead()).await.expect("a good lead").id
+}
+
+fn death(row: &Row) -> (Reason, u32) {
+    let death = row.death.as_ref().expect("a dead letter has a reason");
+    (death.reason, death.attempts)
+}
+
+#[tokio::test]
+async fn one_effect_costs_two_writes_and_one_call() {
+    let world = World::new();
+    let id = accepted(&world).await;
+    assert!(world.poll().await.is_empty());
+    assert_eq!(world.ledger.writes(), 1 + 2, "the admission, the claim, the outcome");
+    assert_eq!(world.story(&id).await, ["accepted", "claimed", "crm 1: done", "succeeded"]);
+    assert_eq!(world.row(&id).await.results(), json!({"crm": {"crm_id": "id_1"}}));
+
+    let calls = world.partners.calls();
+    let [(_, request)] = calls.as_slice() else { panic!("one call, not {}", calls.len()) };
+    assert_eq!(request.path, "/leads/evt%5F1001");
+    assert_eq!(request.body.as_ref().map(|body| body["email"].clone()), Some(json!("Ada.Lovelace@example.com")));
+    assert!(request.headers.contains(&("Idempotency-Key".into(), format!("{id}/crm"))));
+    assert!(request.headers.iter().any(|(name, value)| name == "traceparent" && value.contains(&world.trace_id())));
+    assert_eq!(request.bearer.as_ref().map(|token| token.expose()), Some("token"));
+}
+
+#[tokio::test]
+async fn n_effects_cost_n_plus_one_writes() {
+    for n in 1..=4 {
+        let world = World::with(flows_with(|yaml| effects(&yaml, n, "native")));
+        let id = accepted(&world).await;
+        world.poll().await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded);
+        assert_eq!(world.ledger.writes(), 1 + n + 1, "{n} effects");
+        assert_eq!(world.partners.calls().len(), n);
+    }
+}
+
+#[tokio::test]
+async fn a_transient_failure_is_tried_again_after_a_growing_delay() {
+    let world = World::new();
+    world.partners.script([Script::Status(500), Script::Status(503)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+
+    let at: Vec<_> = world.partners.calls().into_iter().map(|(at, _)| at).collect();
+    assert_eq!(at.len(), 3);
+    let keys: Vec<_> = world.partners.calls().into_iter().map(|(_, request)| request.headers[0].1.clone()).collect();
+    assert_eq!(keys, [keys[0].clone(), keys[0].clone(), keys[0].clone()], "every try has the same key");
+    for (attempt, pair) in (1..).zip(at.windows(2)) {
+        assert!(pair[1].since(pair[0]) <= policy().ceiling(attempt), "attempt {attempt}");
+    }
+    assert!(policy().ceiling(2) > policy().ceiling(1));
+}
+
+#[tokio::test]
+async fn a_permanent_failure_stops_at_the_policy_and_becomes_a_letter_with_its_context() {
+    let world = World::new();
+    world.partners.script(vec![Script::Status(500); 10]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 3);
+    let row = world.row(&id).await;
+    assert_eq!((row.state, death(&row)), (State::Dead, (Reason::AttemptsSpent, 3)));
+
+    let letters = world.dead_letters.receive(10);
+    assert_eq!(letters.len(), 1);
+    let context: BTreeMap<&str, &str> = letters[0].attributes.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(context["reason"], "attempts_spent");
+    assert_eq!(context["effect"], "crm");
+    assert_eq!(context["error"], "answered 500");
+    assert_eq!(context["attempts"], "3");
+}
+
+#[tokio::test]
+async fn a_refusal_by_the_partner_is_final() {
+    let world = World::new();
+    world.partners.script([Script::Status(400)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1);
+    assert_eq!(death(&world.row(&id).await), (Reason::Terminal, 1));
+}
+
+#[tokio::test]
+async fn retry_after_is_waited_out() {
+    let world = World::new();
+    world.partners.script([Script::RetryAfter(429, "7")]);
+    accepted(&world).await;
+    world.drain().await;
+    let calls = world.partners.calls();
+    assert!(calls[1].0.since(calls[0].0) >= Duration::from_secs(7));
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_in_a_call_is_followed_after_its_lease() {
+    let world = World::new();
+    world.partners.script([Script::Panic]);
+    let id = accepted(&world).await;
+    let started = world.clock.now();
+    assert_eq!(world.poll().await.len(), 1, "the message is kept");
+    assert_eq!(world.row(&id).await.state, State::Running);
+    world.drain().await;
+
+    let calls = world.partners.calls();
+    assert_eq!(calls.len(), 2, "a native partner is called again");
+    assert_eq!(calls[0].1.headers[0], calls[1].1.headers[0], "under the same key");
+    assert!(calls[1].0.since(started) >= Duration::from_secs(60), "not before the lease ended");
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+/// Whatever leaves the outcome open, an effect without a guarantee is not tried a second time.
+#[tokio::test]
+async fn an_unknown_outcome_is_said_and_not_guessed() {
+    for script in [Script::Panic, Script::Hang, Script::Status(500), Script::Status(504)] {
+        let world = World::with(flows_with(|yaml| effects(&yaml, 1, "none")));
+        world.partners.script([script.clone()]);
+        let id = accepted(&world).await;
+        world.drain().await;
+        assert_eq!(world.partners.calls().len(), 1, "{script:?}");
+        let row = world.row(&id).await;
+        assert_eq!((row.state, death(&row)), (State::Dead, (Reason::UnknownOutcome, 1)), "{script:?}");
+        assert!(matches!(row.effects["e1"].progress, Progress::Unknown { .. }), "{script:?}");
+        assert_eq!(world.dead_letters.depth(), 1, "{script:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_surely_did_not_happen_is_tried_again_even_without_a_guarantee() {
+    let world = World::with(flows_with(|yaml| effects(&yaml, 1, "none")));
+    world.partners.script([Script::Status(429), Script::Status(503)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.partners.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn an_effect_that_is_done_is_never_called_again() {
+    let world = World::with(flows_with(|yaml| effects(&yaml, 3, "native")));
+    world.partners.script([Script::Status(200), Script::Status(500), Script::Panic]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    let keys: Vec<String> =
+        world.partners.calls().into_iter().map(|(_, request)| request.headers[0].1.clone()).collect();
+    let of = |effect: &str| keys.iter().filter(|key| key.ends_with(effect)).count();
+    assert_eq!((of("/e1"), of("/e2"), of("/e3")), (1, 3, 1));
+}
+
+#[tokio::test]
+async fn the_head_of_a_group_backs_off_and_its_tail_waits_for_it() {
+    let world = World::new();
+    world.partners.script([Script::Status(500)]);
+    for n in 1..=3 {
+        world.post(&lead_of(&format!("evt_{n}"), "ada@example.com")).await.expect("a good lead");
+    }
+    world.post(&lead_of("evt_4", "grace@example.com")).await.expect("a good lead");
+    assert_eq!(world.poll().await.len(), 3, "the group stops at its first failure");
+    world.drain().await;
+    let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, request)| request.path).collect();
+    assert_eq!(paths, ["/leads/evt%5F1", "/leads/evt%5F4", "/leads/evt%5F1", "/leads/evt%5F2", "/leads/evt%5F3"]);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_event_touches_nobody_else() {
+    let world = World::new();
+    world.events.put("group", "bad", "not an event", BTreeMap::new());
+    let id = accepted(&world).await;
+    assert!(world.poll().await.is_empty(), "nothing goes round and round");
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.dead_letters.receive(10)[0].attributes["reason"], "malformed");
+}
+
+#[tokio::test]
+async fn a_second_copy_of_a_message_does_nothing() {
+    let world = World::new();
+    let id = accepted(&world).await;
+    let copy = world.events.receive(1)[0].clone();
+    world.events.delete(&copy.receipt);
+    world.events.put(&copy.group, "first copy", &copy.body, BTreeMap::new());
+    world.events.put("another group", "second copy", &copy.body, BTreeMap::new());
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn an_event_of_a_flow_that_is_gone_is_kept_for_a_human() {
+    let mut world = World::new();
+    let id = accepted(&world).await;
+    world.processor.flows = Flows::default();
+    world.drain().await;
+    assert_eq!(death(&world.row(&id).await), (Reason::UnknownFlow, 0));
+    assert_eq!(world.dead_letters.depth(), 1);
+}
+
+#[tokio::test]
+async fn an_event_that_no_request_can_be_made_of_is_kept_for_a_human() {
+    let world =
+        World::with(flows_with(|yaml| yaml.replace("event.data.company | default(none)", "event.data.company")));
+    let mut lead = lead();
+    lead["data"].as_object_mut().expect("an object").remove("company");
+    let id = world.post(&lead).await.expect("company is optional").id;
+    world.drain().await;
+    assert!(world.partners.calls().is_empty());
+    assert_eq!(death(&world.row(&id).await).0, Reason::Template);
+}
+
+#[tokio::test]
+async fn the_row_of_three_effects_stays_under_a_kilobyte() {
+    let world = World::with(flows_with(|yaml| effects(&yaml, 3, "native")));
+    let id = accepted(&world).await;
+    world.drain().await;
+    let size = serde_json::to_string(&world.row(&id).await).expect("JSON").len();
+    assert!(size < 1024, "{size} bytes");
+}
+
+/// The shipped flow with `n` effects of this guarantee.
+fn effects(yaml: &str, n: usize, guarantee: &str) -> String {
+    let (head, rest) = yaml.split_once("effects:\n").expect("a flow has effects");
+    let (effect, tail) = rest.split_once("\nretry:").expect("a flow has a policy");
+    let one = |n| {
+        effect
+            .replace("id: crm\n", &format!("id: e{n}\n"))
+            .replace("guarantee: native", &format!("guarantee: {guarantee}"))
+    };
+    format!("{head}effects:\n{}\nretry:{tail}", (1..=n).map(one).collect::<String>())
+}
+
+impl World {
+    fn trace_id(&self) -> String {
+        self.ledger.rows()[0].trace.id()
+    }
+}

@@ -1,0 +1,177 @@
+//! What operators can do with dead letters.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use replay::{Operation, operate};
+use serde_json::{Value, json};
+use shared::key::EventId;
+use shared::ledger::State;
+use shared::model::Script;
+use shared::ports::Records;
+
+use super::world::{World, flows_with};
+use crate::fixtures::lead;
+
+/// A lead that the partner failed until it died, parked.
+async fn parked(world: &World) -> EventId {
+    world.partners.script(vec![Script::Status(500); 3]);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    assert!(world.park().await.is_empty());
+    id
+}
+
+async fn replay_it(world: &World, id: &EventId) -> Result<Value, String> {
+    let operation = Operation::Replay { id: id.clone(), by: "ada".into(), reason: "the CRM is back".into() };
+    operate(&world.replay, operation).await.map_err(|failure| failure.to_string())
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_listed_with_its_context() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    let [line] = list["parked"].as_array().expect("lines").as_slice() else { panic!("one line: {list}") };
+    assert_eq!(line["id"], json!(id));
+    assert_eq!(line["reason"], "attempts_spent");
+    assert_eq!(line["error"], "answered 500");
+    assert_eq!(line["attempts"], 3);
+
+    let page = operate(&world.replay, Operation::Show { id }).await.expect("a page");
+    assert!(page["preview"].to_string().contains("email"), "{page}");
+    assert!(!page.to_string().to_lowercase().contains("lovelace"), "{page}");
+}
+
+#[tokio::test]
+async fn a_replay_inside_the_deduplication_window_really_runs() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let answer = replay_it(&world, &id).await.expect("a replay");
+    assert_eq!(answer, json!({"id": id, "state": "queued", "replay": 1}));
+    world.drain().await;
+
+    assert_eq!(world.partners.calls().len(), 4);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.ledger.parked(10).await, Ok(vec![]));
+    assert_eq!(world.ledger.kept(&id).await, Ok(None), "the payload is kept only while it is parked");
+    let story = world.story(&id).await;
+    assert_eq!(story.first().map(String::as_str), Some("accepted"));
+    assert!(story.contains(&"replay 1 by ada: the CRM is back".to_owned()), "{story:?}");
+    assert_eq!(story.last().map(String::as_str), Some("succeeded"));
+}
+
+#[tokio::test]
+async fn a_replay_calls_only_what_is_not_done() {
+    let world = World::with(flows_with(|yaml| {
+        let second =
+            "  - id: second\n    integration: crm\n    guarantee: native\n    request: {method: POST, path: /notes}\n";
+        yaml.replace("\nretry:", &format!("{second}\nretry:"))
+    }));
+    world.partners.script([Script::Status(200), Script::Status(400)]);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    world.park().await;
+    replay_it(&world, &id).await.expect("a replay");
+    world.drain().await;
+    let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, request)| request.path).collect();
+    assert_eq!(paths, ["/leads/evt%5F1001", "/notes", "/notes"]);
+}
+
+#[tokio::test]
+async fn two_operators_make_one_replay() {
+    let world = World::new();
+    let id = parked(&world).await;
+    replay_it(&world, &id).await.expect("the first");
+    let second = replay_it(&world, &id).await.expect_err("the second sees why not");
+    assert!(second.contains("on its way"), "{second}");
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 4);
+    let third = replay_it(&world, &id).await.expect_err("it is done");
+    assert!(third.contains("not kept"), "{third}");
+}
+
+/// The crash between the row and the send: it stays listed, and the same request sends it.
+#[tokio::test]
+async fn a_replay_that_was_never_sent_is_seen_and_sent() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let row = world.row(&id).await;
+    let next = row.clone().replayed("ada", "the CRM is back", crate::fixtures::NOW).expect("it may be replayed");
+    world.ledger.replace(Some(&row), &next).await.expect("nobody else wrote");
+
+    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    assert_eq!(list["parked"][0]["state"], "queued");
+    replay_it(&world, &id).await.expect("it is sent now");
+    world.drain().await;
+    assert_eq!((world.row(&id).await.state, world.row(&id).await.replay), (State::Succeeded, 1));
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_not_replayed() {
+    let world = World::with(flows_with(|yaml| yaml.replace("guarantee: native", "guarantee: none")));
+    world.partners.script([Script::Hang]);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    world.park().await;
+    let refused = replay_it(&world, &id).await.expect_err("nobody knows");
+    assert!(refused.contains("nobody knows whether `crm`"), "{refused}");
+    assert_eq!(world.partners.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn parking_the_same_letter_twice_changes_nothing() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let row = world.row(&id).await;
+    let body = serde_json::to_string(&world.ledger.kept(&id).await.expect("kept").expect("a payload")).expect("JSON");
+    world.dead_letters.put("group", "a copy", &body, BTreeMap::new());
+    assert!(world.park().await.is_empty());
+    assert_eq!(world.row(&id).await, row);
+}
+
+#[tokio::test]
+async fn a_letter_that_the_queue_gave_up_on_gets_its_context_from_the_row() {
+    let world = World::new();
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    // Its workers crash before they so much as claim it, until the queue moves the message as it is.
+    while world.dead_letters.depth() == 0 {
+        world.events.receive(10);
+        world.clock.advance(Duration::from_secs(200));
+    }
+    assert!(world.park().await.is_empty());
+    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    assert_eq!((&list["parked"][0]["id"], &list["parked"][0]["reason"]), (&json!(id), &json!("crashed")));
+}
+
+#[tokio::test]
+async fn letters_that_nobody_knows_are_kept_too() {
+    let world = World::new();
+    world.dead_letters.put("group", "bad", "not an event", BTreeMap::new());
+    let orphan = serde_json::to_string(&crate::fixtures::event("evt_orphan")).expect("JSON");
+    world.dead_letters.put("group", "orphan", &orphan, BTreeMap::new());
+    assert!(world.park().await.is_empty());
+    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    let mut reasons: Vec<_> =
+        list["parked"].as_array().expect("lines").iter().map(|line| line["reason"].clone()).collect();
+    reasons.sort_by_key(Value::to_string);
+    assert_eq!(reasons, [json!("malformed"), json!("orphaned")]);
+    for line in list["parked"].as_array().expect("lines") {
+        let id = EventId::named(line["id"].as_str().expect("an id"));
+        let refused = replay_it(&world, &id).await.expect_err("nobody knows what was done");
+        assert!(refused.contains("no history"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_request_is_told_what_to_write_instead() {
+    let world = World::new();
+    for bad in [json!({}), json!({"op": "lsit"}), json!({"op": "show"}), json!({"op": "list", "limmit": 3}), json!(7)] {
+        let answer = replay::handle(&world.replay, bad.clone()).await;
+        let error = answer["error"].as_str().unwrap_or_default().to_owned();
+        assert!(error.contains(r#"{"op": "list"}"#), "{bad}: {answer}");
+    }
+    let nameless = Operation::Replay { id: EventId::named("x"), by: " ".into(), reason: "r".into() };
+    let error = operate(&world.replay, nameless).await.expect_err("nobody").to_string();
+    assert!(error.contains("`by`"), "{error}");
+}

@@ -1,0 +1,172 @@
+//! A whole system in memory.
+
+use std::time::Duration;
+
+use intake::{Intake, Receipt, Rejection, accept};
+use processor::{Processor, Received, process_batch};
+use replay::{Letter, Replay, park_batch};
+use serde_json::Value;
+use shared::delivery::Delivery;
+use shared::flow::{File, Flow, Flows};
+use shared::key::EventId;
+use shared::ledger::Row;
+use shared::model::{Delivered, ModelChance, ModelClock, ModelLedger, ModelPartners, ModelQueue, ModelSecrets};
+use shared::ports::{Clock, Records};
+use shared::signature::{Secret, standard_webhooks_signature};
+use shared::trace::Trace;
+
+use crate::fixtures::{NOW, root};
+
+pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// The template's numbers.
+const LEASE: Duration = Duration::from_secs(60);
+const VISIBILITY: Duration = Duration::from_secs(180);
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_RECEIVES: usize = 100;
+
+pub(crate) struct World {
+    pub(crate) clock: ModelClock,
+    pub(crate) ledger: ModelLedger,
+    pub(crate) events: ModelQueue,
+    pub(crate) dead_letters: ModelQueue,
+    pub(crate) partners: ModelPartners,
+    pub(crate) intake: Intake,
+    pub(crate) processor: Processor,
+    pub(crate) replay: Replay,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(crate::fixtures::flows())
+    }
+
+    pub(crate) fn with(flows: Flows) -> Self {
+        let clock = ModelClock::at(NOW);
+        let chance = ModelChance::seeded(7);
+        let ledger = ModelLedger::default();
+        let dead_letters = ModelQueue::new(clock.clone(), VISIBILITY);
+        let events = ModelQueue::new(clock.clone(), VISIBILITY).redrive_to(dead_letters.clone(), MAX_RECEIVES);
+        let partners = ModelPartners::new(clock.clone());
+        let secrets = ModelSecrets::default();
+        secrets.put("sources/web-forms", SECRET);
+        secrets.put("integrations/crm", "token");
+        let intake = Intake::new(
+            flows.clone(),
+            Box::new(ledger.clone()),
+            Box::new(events.clone()),
+            Box::new(secrets.clone()),
+            Box::new(clock.clone()),
+            Box::new(chance.clone()),
+        );
+        let processor = Processor {
+            flows,
+            lease: LEASE,
+            ledger: Box::new(ledger.clone()),
+            visibility: Box::new(events.clone()),
+            dead_letters: Box::new(dead_letters.clone()),
+            secrets: Box::new(secrets),
+            partners: Box::new(partners.clone()),
+            clock: Box::new(clock.clone()),
+            chance: Box::new(chance),
+        };
+        let replay = Replay {
+            records: Box::new(ledger.clone()),
+            queue: Box::new(events.clone()),
+            clock: Box::new(clock.clone()),
+        };
+        World { clock, ledger, events, dead_letters, partners, intake, processor, replay }
+    }
+
+    /// A sender posts this.
+    pub(crate) async fn post(&self, body: &Value) -> Result<Receipt, Rejection> {
+        self.deliver(signed(body, self.clock.now().secs())).await
+    }
+
+    pub(crate) async fn deliver(&self, delivery: Delivery) -> Result<Receipt, Rejection> {
+        accept(&self.intake, delivery, Trace::start(1, 2, 3), self.clock.now()).await
+    }
+
+    /// One poll of the queue of events. Says what the processor kept.
+    pub(crate) async fn poll(&self) -> Vec<String> {
+        let batch = self.events.receive(10);
+        let messages = batch.iter().map(received).collect();
+        let kept = process_batch(&self.processor, messages, self.clock.now() + FUNCTION_TIMEOUT).await;
+        delete(&self.events, batch, &kept);
+        kept
+    }
+
+    /// Lets time pass until nothing is on the queue of events any more.
+    pub(crate) async fn drain(&self) {
+        for _ in 0..1000 {
+            self.poll().await;
+            match self.events.next_visible() {
+                Some(at) => self.clock.advance(at.since(self.clock.now())),
+                None if self.events.depth() == 0 => return,
+                None => (),
+            }
+        }
+        panic!("the queue does not drain");
+    }
+
+    /// One poll of the queue of dead letters.
+    pub(crate) async fn park(&self) -> Vec<String> {
+        let batch = self.dead_letters.receive(10);
+        let letter = |d: &Delivered| Letter { message_id: d.message_id.clone(), body: d.body.clone() };
+        let kept = park_batch(&self.replay, batch.iter().map(letter).collect()).await;
+        delete(&self.dead_letters, batch, &kept);
+        kept
+    }
+
+    pub(crate) async fn row(&self, id: &EventId) -> Row {
+        self.ledger.row(id).await.expect("the model answers").expect("the event has a row")
+    }
+
+    /// What happened to an event, without the times.
+    pub(crate) async fn story(&self, id: &EventId) -> Vec<String> {
+        self.row(id).await.history.into_iter().map(|moment| moment.what).collect()
+    }
+}
+
+fn received(delivered: &Delivered) -> Received {
+    let Delivered { message_id, receipt, group, body, .. } = delivered.clone();
+    Received { message_id, receipt, group, body }
+}
+
+fn delete(queue: &ModelQueue, batch: Vec<Delivered>, kept: &[String]) {
+    for delivered in batch.iter().filter(|delivered| !kept.contains(&delivered.message_id)) {
+        queue.delete(&delivered.receipt);
+    }
+}
+
+/// A delivery as the web form signs it.
+pub(crate) fn signed(body: &Value, timestamp: i64) -> Delivery {
+    let body = body.to_string().into_bytes();
+    let signature =
+        standard_webhooks_signature(&Secret::new(SECRET), "msg_1", timestamp, &body).expect("a good secret");
+    let timestamp = timestamp.to_string();
+    let headers = [
+        ("content-type", "application/json"),
+        ("webhook-id", "msg_1"),
+        ("webhook-timestamp", &timestamp),
+        ("webhook-signature", &signature),
+    ];
+    Delivery { source: "web-forms".into(), event_type: None, headers: headers.into_iter().collect(), body }
+}
+
+/// The shipped flows with the flow for leads changed in its YAML.
+pub(crate) fn flows_with(change: impl Fn(String) -> String) -> Flows {
+    let file = |path: &str| {
+        let text = std::fs::read_to_string(root().join("infra/flows").join(path)).expect("a shipped file");
+        File { path: path.into(), text }
+    };
+    let lead = file("flows/lead-routing.yaml");
+    let lead = File { text: change(lead.text), ..lead };
+    Flows::parse(&[file("sources.yaml"), file("integrations.yaml"), lead]).expect("good flows")
+}
+
+/// The retry policy that the shipped flow has.
+pub(crate) fn policy() -> shared::retry::Policy {
+    let flow: Flow = crate::fixtures::lead_routing();
+    flow.retry
+}

@@ -1,0 +1,162 @@
+//! The numbers and the promises of `infra/template.yaml`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::fixtures::{flows, root};
+
+/// The template, with each `!Ref` to a parameter in its place's own words.
+struct Template(Value);
+
+impl Template {
+    fn read() -> Self {
+        let text = std::fs::read_to_string(root().join("infra/template.yaml")).expect("the template is there");
+        Template(serde_saphyr::from_str(&text).expect("the template is YAML"))
+    }
+
+    fn at(&self, pointer: &str) -> &Value {
+        self.0.pointer(pointer).unwrap_or_else(|| panic!("the template has no {pointer}"))
+    }
+
+    /// A number, or the default of the parameter that stands in its place.
+    fn number(&self, pointer: &str) -> u64 {
+        let value = self.at(pointer);
+        let default = value.as_str().map(|name| self.at(&format!("/Parameters/{name}/Default")));
+        default.unwrap_or(value).as_u64().unwrap_or_else(|| panic!("{pointer} is no number"))
+    }
+
+    fn resources(&self, kind: &str) -> Vec<(&String, &Value)> {
+        let resources = self.at("/Resources").as_object().expect("resources");
+        resources.iter().filter(|(_, resource)| resource["Type"] == kind).collect()
+    }
+}
+
+const PROCESSOR_TIMEOUT: &str = "/Resources/ProcessorFunction/Properties/Timeout";
+const LEASE: &str = "/Resources/ProcessorFunction/Properties/Environment/Variables/LEASE_SECONDS";
+const VISIBILITY: &str = "/Resources/EventsQueue/Properties/VisibilityTimeout";
+
+#[test]
+fn a_function_ends_before_its_lease_and_the_lease_before_the_redelivery() {
+    let template = Template::read();
+    let (timeout, lease, visibility) =
+        (template.number(PROCESSOR_TIMEOUT), template.number(LEASE), template.number(VISIBILITY));
+    assert!(timeout < lease && lease <= visibility, "{timeout} < {lease} <= {visibility}");
+    assert!(visibility >= 6 * timeout, "{visibility} >= 6 * {timeout}");
+}
+
+/// The local cloud is quicker, by the same rules.
+#[test]
+fn the_local_cloud_keeps_the_same_order() {
+    let [timeout, lease, visibility] = local::deploy::TIMES;
+    assert!(timeout < lease && lease <= visibility && visibility >= 6 * timeout);
+}
+
+#[test]
+fn the_replay_ends_before_its_letters_come_back() {
+    let template = Template::read();
+    let timeout = template.number("/Resources/ReplayFunction/Properties/Timeout");
+    assert!(template.number("/Resources/DeadLettersQueue/Properties/VisibilityTimeout") >= 6 * timeout);
+}
+
+#[test]
+fn every_partner_answers_or_times_out_within_an_invocation() {
+    let flows = flows();
+    let timeouts = [Template::read().number(PROCESSOR_TIMEOUT), local::deploy::TIMES[0]];
+    for effect in flows.all().flat_map(|flow| &flow.effects) {
+        let partner = flows.integration(&effect.integration).expect("a parsed flow");
+        for timeout in timeouts {
+            assert!(partner.timeout + Duration::from_secs(1) <= Duration::from_secs(timeout), "{}", effect.integration);
+        }
+    }
+}
+
+#[test]
+fn senders_are_answered_before_they_hang_up() {
+    assert!(Template::read().number("/Resources/IntakeFunction/Properties/Timeout") <= 5);
+}
+
+#[test]
+fn the_queues_are_fifo_encrypted_and_outlast_what_waits_in_them() {
+    let template = Template::read();
+    for queue in ["EventsQueue", "DeadLettersQueue"] {
+        let properties = template.at(&format!("/Resources/{queue}/Properties"));
+        assert_eq!(properties["FifoQueue"], true, "{queue}");
+        assert_eq!(properties["SqsManagedSseEnabled"], true, "{queue}");
+        assert_eq!(properties["DeduplicationScope"], "messageGroup", "{queue}");
+        assert_eq!(properties["FifoThroughputLimit"], "perMessageGroupId", "{queue}");
+    }
+    let days = |queue| template.number(&format!("/Resources/{queue}/Properties/MessageRetentionPeriod")) / 86_400;
+    assert_eq!((days("EventsQueue"), days("DeadLettersQueue")), (4, 14));
+    assert!(shared::ledger::UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400), "the row outlives its message");
+    assert!(template.number("/Resources/EventsQueue/Properties/RedrivePolicy/maxReceiveCount") >= 50);
+}
+
+#[test]
+fn the_tables_are_on_demand_expiring_and_recoverable() {
+    let template = Template::read();
+    let tables = template.resources("AWS::DynamoDB::Table");
+    assert_eq!(tables.len(), 3);
+    for (name, table) in tables {
+        let properties = &table["Properties"];
+        assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST", "{name}");
+        assert_eq!(properties["TimeToLiveSpecification"]["AttributeName"], "expires_at", "{name}");
+        assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true, "{name}");
+        assert_eq!(properties["DeletionProtectionEnabled"], "DeletionProtection", "{name}");
+    }
+}
+
+#[test]
+fn every_mapping_reports_partial_failures_and_bounds_its_concurrency() {
+    let template = Template::read();
+    let functions = template.resources("AWS::Serverless::Function");
+    let events = functions.iter().filter_map(|(_, function)| function["Properties"]["Events"].as_object());
+    let mappings: Vec<&Value> =
+        events.flat_map(|events| events.values()).filter(|event| event["Type"] == "SQS").collect();
+    assert_eq!(mappings.len(), 2);
+    for mapping in mappings {
+        let properties = &mapping["Properties"];
+        assert_eq!(properties["FunctionResponseTypes"][0], "ReportBatchItemFailures");
+        assert!(properties["BatchSize"].as_u64().is_some_and(|size| size <= 10));
+        assert!(properties["ScalingConfig"]["MaximumConcurrency"].as_u64().is_some_and(|most| most >= 2));
+    }
+}
+
+#[test]
+fn no_role_has_a_wildcard() {
+    let template = Template::read();
+    let roles = template.resources("AWS::IAM::Role");
+    assert_eq!(roles.len(), template.resources("AWS::Serverless::Function").len());
+    for (name, role) in roles {
+        for policy in role["Properties"]["Policies"].as_array().expect("policies") {
+            for statement in policy["PolicyDocument"]["Statement"].as_array().expect("statements") {
+                assert!(!statement["Action"].to_string().contains('*'), "{name}: {statement}");
+                assert_ne!(statement["Resource"], "*", "{name}: {statement}");
+            }
+        }
+    }
+}
+
+/// A variable that a function reads and the template does not set would be found out only in AWS.
+#[test]
+fn the_template_sets_exactly_what_the_functions_read() {
+    let template = Template::read();
+    let names = |pointer: &str| -> BTreeSet<String> {
+        template.at(pointer).as_object().expect("variables").keys().cloned().collect()
+    };
+    let global = names("/Globals/Function/Environment/Variables");
+    for (function, logical_id) in
+        [("intake", "IntakeFunction"), ("processor", "ProcessorFunction"), ("replay", "ReplayFunction")]
+    {
+        let main = std::fs::read_to_string(root().join(format!("functions/{function}/src/main.rs"))).expect("a main");
+        let read: BTreeSet<String> = main.split('"').filter(|word| is_variable(word)).map(str::to_owned).collect();
+        let set = names(&format!("/Resources/{logical_id}/Properties/Environment/Variables"));
+        assert!(read.is_subset(&(&global | &set)), "{function} reads {read:?}");
+        assert!(set.is_subset(&read), "{function} does not read all of {set:?}");
+    }
+}
+
+fn is_variable(word: &str) -> bool {
+    word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
