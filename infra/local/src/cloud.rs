@@ -75,7 +75,7 @@ impl Cloud {
 
         let address = address(&doors, &package, &stack, endpoint, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
-        let poller = Poller::start(endpoint, &lambda).await?;
+        let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
         let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, &state)?;
         state.publish(&address)?;
         Ok(Self { address, secret, servers, poller, emulator, state })

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use axum::http::{HeaderMap, Method, StatusCode};
 use base64::prelude::*;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::aws::Endpoint;
 
 /// What an invocation came to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The function answered.
     Answered(Value),

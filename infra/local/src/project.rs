@@ -17,7 +17,12 @@ impl Project {
         let Some(root) = here.ancestors().find(|dir| dir.join("infra/template.yaml").is_file()) else {
             bail!("no infra/template.yaml here or above: run this inside the project's folder");
         };
-        Ok(Self { root: root.to_owned() })
+        Ok(Self::at(root))
+    }
+
+    /// The project in this folder.
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
     }
 
     /// The folder with the workspace's `Cargo.toml`.

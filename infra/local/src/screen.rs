@@ -58,10 +58,11 @@ fn logs(state: &Path) -> String {
     let logs = shown.unwrap_or_else(|| state.to_owned()).join("logs");
     let logs = logs.display();
     format!(
-        "  {logs}/partners.jsonl            what the partner got\n  \
-         {logs}/gateway.jsonl             every request\n  \
-         {logs}/ledgerline-<function>.log what the functions say\n  \
-         {logs}/emulator.log, deploy.log  the emulator and sam deploy"
+        "  {logs}/partners.jsonl             what the partner got\n  \
+         {logs}/gateway.jsonl              every request\n  \
+         {logs}/poller.jsonl               every batch from the queues\n  \
+         {logs}/ledgerline-<function>.log  what the functions say\n  \
+         {logs}/emulator.log, deploy.log   the emulator and sam deploy"
     )
 }
 

@@ -50,3 +50,25 @@ fn random() -> Result<[u8; 32]> {
     getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_and_for_its_owner_only() {
+        let file = std::env::temp_dir().join(format!("ledgerline-secret-{}", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+
+        let first = keep(&file, "whsec_").expect("a new secret");
+        let second = keep(&file, "whsec_").expect("the same secret");
+        let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
+        std::fs::remove_file(&file).expect("the file");
+
+        assert_eq!(first, second);
+        assert!(Secret::parse(&first).is_ok());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

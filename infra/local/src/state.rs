@@ -114,3 +114,23 @@ impl Drop for State {
         self.withdraw();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_serves_one_cloud_at_a_time() {
+        let root = std::env::temp_dir().join(format!("ledgerline-state-{}", std::process::id()));
+        let project = Project::at(&root);
+
+        let first = State::take(&project, "run").expect("nobody holds it");
+        let refused = State::take(&project, "run").expect_err("somebody holds it");
+        drop(first);
+        let again = State::take(&project, "run");
+        fs::remove_dir_all(root).expect("the folder");
+
+        assert!(refused.to_string().contains(".local/run"), "{refused}");
+        assert!(again.is_ok());
+    }
+}

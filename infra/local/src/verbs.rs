@@ -71,6 +71,7 @@ pub async fn stop() -> Result<ExitCode> {
     while runs(&pid).await? {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    eprintln!("The local cloud is stopped.");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,0 +1,63 @@
+//! The queue behind a mapping.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::mapping::Mapping;
+use crate::aws::Endpoint;
+
+const LONG_POLL_SECONDS: u32 = 5;
+
+/// A queue and the mapping that reads from it.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    endpoint: Endpoint,
+    pub(super) mapping: Mapping,
+    url: String,
+    /// For how long a received batch is ours.
+    pub(super) visibility: Duration,
+}
+
+impl Source {
+    pub(super) async fn open(endpoint: &Endpoint, mapping: Mapping) -> Result<Self> {
+        let named = json!({"QueueName": mapping.queue_name()});
+        let found = endpoint.act("sqs", "AmazonSQS.GetQueueUrl", named).await?;
+        let url = found["QueueUrl"].as_str().context("the queue has no URL")?.to_owned();
+        let asked = json!({"QueueUrl": url, "AttributeNames": ["VisibilityTimeout"]});
+        let found = endpoint.act("sqs", "AmazonSQS.GetQueueAttributes", asked).await?;
+        let seconds = found["Attributes"]["VisibilityTimeout"].as_str().and_then(|s| s.parse().ok());
+        let visibility = Duration::from_secs(seconds.unwrap_or(30));
+        Ok(Self { endpoint: endpoint.clone(), mapping, url, visibility })
+    }
+
+    pub(super) async fn receive(&self) -> Result<Vec<Value>> {
+        let input = json!({
+            "QueueUrl": self.url,
+            "MaxNumberOfMessages": self.mapping.batch_size.min(10),
+            "WaitTimeSeconds": LONG_POLL_SECONDS,
+            "MessageSystemAttributeNames": ["All"],
+            "MessageAttributeNames": ["All"],
+        });
+        let mut answer = self.endpoint.act("sqs", "AmazonSQS.ReceiveMessage", input).await?;
+        match answer["Messages"].take() {
+            Value::Array(messages) => Ok(messages),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    pub(super) async fn delete(&self, done: &[&Value]) -> Result<()> {
+        if done.is_empty() {
+            return Ok(());
+        }
+        let entries: Vec<Value> = done
+            .iter()
+            .enumerate()
+            .map(|(id, message)| json!({"Id": id.to_string(), "ReceiptHandle": message["ReceiptHandle"]}))
+            .collect();
+        let input = json!({"QueueUrl": self.url, "Entries": entries});
+        self.endpoint.act("sqs", "AmazonSQS.DeleteMessageBatch", input).await?;
+        Ok(())
+    }
+}
