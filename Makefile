@@ -37,21 +37,21 @@ test: check ## Check everything, then run every test against a local cloud of it
 	$(local) exec -- $(run_tests)
 	cargo test --workspace --doc --quiet
 
-check: ## Formatting, lints, the core without AWS, the template
+check: ## Formatting, lints, the core without AWS, the flows, the template
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo check -p shared --no-default-features
 	@$(MAKE) --no-print-directory lint
 
-lint: ## Check the template (cfn-lint, sam validate)
+lint: ## Check what would be deployed: the flows, the template (cfn-lint, sam validate)
 	$(local) lint
 
-build: ## Build the functions for AWS (ARCH=x86_64 where the target for arm64 is not installed)
+build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm64 is not installed)
 	$(local) tools --deploy
 	$(sam) build --template-file infra/template.yaml $(sam_args)
 
 deploy: build ## Deploy to AWS, with the region and the credentials of your environment
-	$(sam) deploy $(sam_args) $(ARGS)
+	$(sam) deploy $(sam_args) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)
 
 clean: ## Remove what was built and every state of the local cloud
 	rm -rf .local .aws-sam target

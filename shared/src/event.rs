@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::flow::Flow;
-use crate::key::{self, EventId, KeyError};
+use crate::key::{self, EventId, KeyError, Names};
 use crate::time::Timestamp;
 use crate::trace::Trace;
 
@@ -15,7 +15,7 @@ pub struct Event {
     pub id: EventId,
     /// The flow that acts on it.
     pub flow: String,
-    /// The flow's version when it was accepted.
+    /// The version of the schema that it matched.
     pub version: u32,
     /// Who sent it.
     pub source: String,
@@ -33,12 +33,19 @@ pub struct Event {
 }
 
 impl Event {
-    /// Keys a trimmed payload.
-    pub fn new(flow: &Flow, payload: Value, received_at: Timestamp, trace: Trace) -> Result<Self, KeyError> {
+    /// Keys a trimmed payload of this version.
+    pub fn new(
+        flow: &Flow,
+        version: u32,
+        payload: Value,
+        names: Names<'_>,
+        received_at: Timestamp,
+        trace: Trace,
+    ) -> Result<Self, KeyError> {
         Ok(Event {
-            id: EventId::derive(flow, &payload)?,
+            id: EventId::derive(flow, &payload, names)?,
             flow: flow.name.clone(),
-            version: flow.version,
+            version,
             source: flow.on.source.clone(),
             received_at,
             trace,

@@ -1,6 +1,6 @@
 //! What the three functions have in common: the core, its ports, and their adapters.
 //!
-//! The modules stand in the order in which an event meets them. Everything up to [`ports`] is the
+//! The modules stand in the order in which an event meets them. Everything up to [`secrets`] is the
 //! core: it does no I/O, is handed the time, and builds without the AWS SDK
 //! (`cargo check -p shared --no-default-features`). Adapters import the core, never the reverse.
 //!
@@ -17,6 +17,7 @@ pub mod contract;
 pub mod delivery;
 pub mod event;
 pub mod key;
+pub mod limit;
 pub mod signature;
 pub mod trace;
 
@@ -26,6 +27,7 @@ pub mod request;
 pub mod retry;
 
 pub mod ports;
+pub mod secrets;
 
 #[cfg(feature = "aws")]
 pub mod adapters;

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use crate::event::Event;
 use crate::key::EventId;
 use crate::ledger::{Claim, Closed, Death, Found, Lease, Row};
+use crate::limit::{Draw, Tat};
 use crate::outcome::{Answer, NoAnswer};
 use crate::request::PartnerRequest;
 use crate::signature::Secret;
@@ -65,12 +66,16 @@ pub trait Claims: Send + Sync {
     async fn close(&self, closed: &Closed) -> Result<(), WriteError>;
 }
 
-/// The replay's side of the ledger.
+/// The ledger, to be looked at.
 #[async_trait]
-pub trait Records: Send + Sync {
+pub trait Rows: Send + Sync {
     /// The row of an event.
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable>;
+}
 
+/// The replay's side of the ledger.
+#[async_trait]
+pub trait Records: Rows {
     /// The newest parked rows, newest first.
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
@@ -93,6 +98,9 @@ pub trait Records: Send + Sync {
 pub trait Queue: Send + Sync {
     /// Sends an event to its group.
     async fn send(&self, event: &Event) -> Result<(), Unavailable>;
+
+    /// Sends many, in order. One answer for each: what the queue did not take is not sent.
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>>;
 }
 
 /// The queue of events, from its consumer's side.
@@ -125,8 +133,19 @@ pub struct DeadLetter {
 /// Secrets by their path below the prefix: `sources/<name>` or `integrations/<name>`.
 #[async_trait]
 pub trait Secrets: Send + Sync {
-    /// Every live secret at this path. None at all is an empty list, not an error.
+    /// Every live secret at this path, as of some minutes ago. None at all is an empty list, not an error.
     async fn live(&self, path: &str) -> Result<Vec<Secret>, Unavailable>;
+
+    /// Every live secret at this path as of now, for whoever was refused with the older ones. `None`
+    /// says that it is too soon to ask again.
+    async fn renewed(&self, path: &str) -> Result<Option<Vec<Secret>>, Unavailable>;
+}
+
+/// Where secrets are kept. Asked seldom: [`CachedSecrets`](crate::secrets::CachedSecrets) stands before it.
+#[async_trait]
+pub trait SecretStore: Send + Sync {
+    /// Every secret at this path, now.
+    async fn read(&self, path: &str) -> Result<Vec<Secret>, Unavailable>;
 }
 
 /// The partners' APIs.
@@ -151,4 +170,22 @@ pub trait Chance: Send + Sync {
     fn unit(&self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+/// What came of a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// The tokens are taken, and this is the bucket now.
+    Taken(Tat),
+    /// The bucket is not as the draw supposes. This is how it is, if anybody knows it.
+    Refused(Option<Tat>),
+}
+
+/// The buckets of tokens that all containers share.
+#[async_trait]
+pub trait Limits: Send + Sync {
+    /// Takes tokens from a bucket. One conditional write, no read.
+    ///
+    /// A write that lands twice takes twice: the bucket is emptier than it should be, never fuller.
+    async fn draw(&self, bucket: &str, draw: &Draw) -> Result<Drawn, Unavailable>;
 }

@@ -33,6 +33,22 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
+    /// Reads a moment as senders write it: RFC 3339, or seconds since the Unix epoch.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(secs) = text.parse() {
+            return Some(Self::from_secs(secs));
+        }
+        let moment: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(moment.as_millisecond()))
+    }
+
+    /// The start of the stretch of this length that the moment lies in.
+    #[must_use]
+    pub fn floor(self, every: Duration) -> Self {
+        let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX).max(1);
+        Self(self.0.div_euclid(every).saturating_mul(every))
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
@@ -45,6 +61,31 @@ impl Add<Duration> for Timestamp {
     fn add(self, duration: Duration) -> Timestamp {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.0.saturating_add(millis))
+    }
+}
+
+/// What a moment can be cut down to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A second.
+    Second,
+    /// A minute.
+    Minute,
+    /// An hour.
+    Hour,
+    /// A day, in UTC.
+    Day,
+}
+
+impl Unit {
+    /// How long it is.
+    pub fn duration(self) -> Duration {
+        Duration::from_secs(match self {
+            Unit::Second => 1,
+            Unit::Minute => 60,
+            Unit::Hour => 3600,
+            Unit::Day => 24 * 3600,
+        })
     }
 }
 
@@ -81,6 +122,25 @@ mod tests {
         let (early, late) = (Timestamp::from_secs(10), Timestamp::from_secs(17));
         assert_eq!(late.since(early), Duration::from_secs(7));
         assert_eq!(early.since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn reads_a_moment_as_senders_write_it() {
+        let noon = Some(Timestamp::from_secs(1_794_830_400));
+        assert_eq!(Timestamp::parse("2026-11-16T12:00:00Z"), noon);
+        assert_eq!(Timestamp::parse("2026-11-16T13:00:00+01:00"), noon);
+        assert_eq!(Timestamp::parse("1794830400"), noon);
+        for bad in ["", "noon", "2026-11-16", "2026-11-16T12:00:00", "1e9"] {
+            assert_eq!(Timestamp::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_stretch_starts_where_it_starts() {
+        let five = Duration::from_secs(300);
+        assert_eq!(Timestamp::from_secs(1_794_830_699).floor(five), Timestamp::from_secs(1_794_830_400));
+        assert_eq!(Timestamp::from_secs(1_794_830_700).floor(five), Timestamp::from_secs(1_794_830_700));
+        assert_eq!(Timestamp::from_millis(-1).floor(five), Timestamp::from_secs(-300));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use shared::adapters::read_flows;
 use shared::event::Event;
-use shared::flow::{Flow, Flows};
+use shared::flow::{File, Flow, Flows};
+use shared::key::Names;
 use shared::time::Timestamp;
 use shared::trace::Trace;
 
@@ -19,6 +20,15 @@ pub(crate) fn root() -> PathBuf {
 /// The flows as they are shipped.
 pub(crate) fn flows() -> Flows {
     read_flows(&root().join("infra/flows")).expect("the shipped flows are good")
+}
+
+/// The files of the flow for leads: its sources, its integrations, itself.
+pub(crate) fn files() -> Vec<File> {
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(root().join("infra/flows").join(path)).expect("a shipped file");
+        File { path: path.into(), text }
+    };
+    ["sources.yaml", "integrations.yaml", "flows/lead-routing.yaml"].into_iter().map(read).collect()
 }
 
 /// The shipped flow for leads.
@@ -43,5 +53,6 @@ pub(crate) fn lead_of(event_id: &str, email: &str) -> Value {
 /// An accepted lead with a unique id.
 pub(crate) fn event(event_id: &str) -> Event {
     let trace = Trace::start(1, 2, 3);
-    Event::new(&lead_routing(), lead_of(event_id, "ada@example.com"), NOW, trace).expect("a lead has a key")
+    let lead = lead_of(event_id, "ada@example.com");
+    Event::new(&lead_routing(), 1, lead, Names::default(), NOW, trace).expect("a lead has a key")
 }

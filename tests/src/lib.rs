@@ -3,6 +3,8 @@
 //! - [`memory`]: the three functions over the models, on a virtual clock.
 //! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
+//! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
+//! - [`signatures`]: our signatures against the providers' own libraries.
 //! - [`template`]: the numbers that the template's pieces must agree on.
 //!
 //! Tests that need the local cloud are ignored by a plain `cargo test`; `make test` brings it up and
@@ -12,5 +14,7 @@
 mod cloud;
 mod contract;
 mod fixtures;
+mod limits;
 mod memory;
+mod signatures;
 mod template;

@@ -2,27 +2,39 @@
 
 use std::collections::BTreeMap;
 
+use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
-use shared::contract::{Contract, Violation};
+use shared::contract::Contract;
 use shared::delivery::Delivery;
 use shared::event::Event;
-use shared::flow::{Flow, Flows, Source};
-use shared::key::{EventId, KeyError};
+use shared::flow::{Flow, Flows, Header, IdAt, Source};
+use shared::key::{EventId, Names};
 use shared::ledger::{Row, State};
-use shared::ports::{Admission, Admissions, Chance, Clock, Queue, Secrets, Unavailable};
-use shared::signature::{self, Refused, Verified};
+use shared::limit::{Decision, Limiter};
+use shared::ports::{Admission, Admissions, Chance, Clock, Queue, Rows, Secrets};
 use shared::time::Timestamp;
 use shared::trace::Trace;
+use tracing::warn;
+
+use crate::envelope::{self, Document, Form};
+use crate::prove::prove;
+use crate::rejection::Rejection;
 
 /// What the intake works with.
 pub struct Intake {
-    flows: Flows,
-    contracts: BTreeMap<String, Contract>,
-    /// The ledger.
+    /// The sources and the flows.
+    pub flows: Flows,
+    /// The flows' schemas, compiled.
+    pub contracts: Contracts,
+    /// The ledger, to admit events.
     pub ledger: Box<dyn Admissions>,
+    /// The ledger, to look at events.
+    pub rows: Box<dyn Rows>,
     /// The queue of events.
     pub queue: Box<dyn Queue>,
-    /// The senders' signing secrets.
+    /// How much each sender may send.
+    pub limiter: Limiter,
+    /// The senders' signing secrets and tokens.
     pub secrets: Box<dyn Secrets>,
     /// The time.
     pub clock: Box<dyn Clock>,
@@ -30,22 +42,22 @@ pub struct Intake {
     pub chance: Box<dyn Chance>,
 }
 
-impl Intake {
-    /// Compiles the flows' schemas, once.
+/// The compiled schemas of all flows, by name and version. They are compiled once, at the start.
+pub struct Contracts(BTreeMap<(String, u32), Contract>);
+
+impl Contracts {
+    /// Compiles the schemas of parsed flows.
     ///
     /// # Panics
     /// If a schema does not compile. [`Flows::parse`] lets none through.
-    pub fn new(
-        flows: Flows,
-        ledger: Box<dyn Admissions>,
-        queue: Box<dyn Queue>,
-        secrets: Box<dyn Secrets>,
-        clock: Box<dyn Clock>,
-        chance: Box<dyn Chance>,
-    ) -> Self {
-        let compile = |flow: &Flow| Contract::compile(&flow.schema).expect("parsed flows have good schemas");
-        let contracts = flows.all().map(|flow| (flow.name.clone(), compile(flow))).collect();
-        Self { flows, contracts, ledger, queue, secrets, clock, chance }
+    pub fn of(flows: &Flows) -> Self {
+        let schemas = flows.all().flat_map(|flow| flow.schemas().map(move |(version, schema)| (flow, version, schema)));
+        let compile = |schema| Contract::compile(schema).expect("parsed flows have good schemas");
+        Self(schemas.map(|(flow, version, schema)| ((flow.name.clone(), version), compile(schema))).collect())
+    }
+
+    fn get(&self, flow: &Flow, version: u32) -> Option<&Contract> {
+        self.0.get(&(flow.name.clone(), version))
     }
 }
 
@@ -58,38 +70,8 @@ pub struct Receipt {
     pub replayed: bool,
     /// What came of it, once every effect is done.
     pub result: Option<Value>,
-}
-
-/// Why a delivery was not accepted. Nothing was stored.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Rejection {
-    /// No such sender.
-    #[error("unknown source")]
-    UnknownSource,
-    /// More than the sender may send.
-    #[error("too large")]
-    TooLarge,
-    /// Not JSON by its own word.
-    #[error("not JSON by its content type")]
-    UnsupportedMediaType,
-    /// Not proven to come from its source.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// Not JSON.
-    #[error("not JSON")]
-    Malformed,
-    /// No flow takes events of this type.
-    #[error("no flow takes it")]
-    UnknownType,
-    /// It breaks its contract.
-    #[error("breaks the schema")]
-    Invalid(Vec<Violation>),
-    /// It cannot be keyed.
-    #[error(transparent)]
-    Unkeyed(#[from] KeyError),
-    /// The ledger, the queue or the secret store did not answer. The sender should try again.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    /// What is left of the sender's rate, where anybody knows.
+    pub standing: Option<Decision>,
 }
 
 /// Verify, trim, key, admit, enqueue.
@@ -98,58 +80,161 @@ pub enum Rejection {
 /// sent; the sender saw no 202, tries again, and the duplicate sends it. The other order could run
 /// effects for an event that nobody remembers accepting.
 pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Timestamp) -> Result<Receipt, Rejection> {
-    let verified = verify(intake, delivery, now).await?;
-    let event = normalize(intake, verified, trace, now)?;
+    let (delivery, form) = verify(intake, delivery, now).await?;
+    let context = Context { intake, delivery: &delivery, trace, now };
+    let standing = context.within_rate().await?;
+    let document = envelope::open(&delivery, form, context.source()?.form.as_deref())?;
+    let admitted = context.admit(document, standing).await?;
+    if let Some(event) = &admitted.unsent {
+        intake.queue.send(event).await?;
+    }
+    Ok(admitted.receipt)
+}
 
-    match intake.ledger.admit(&Row::admitted(&event, now), now).await? {
-        Admission::New => (),
-        // It may be on the queue already, or its first sender crashed before it was. A second copy
-        // is harmless: SQS drops it within five minutes, the processor's claim does so afterwards.
-        Admission::Duplicate(row) if row.state == State::Queued => {
-            intake.queue.send(&Event { replay: row.replay, ..event }).await?;
-            return Ok(again(*row));
-        }
-        Admission::Duplicate(row) => return Ok(again(*row)),
+/// The same for a batch: one answer an event, in order, and no event spoils another.
+pub async fn accept_batch(
+    intake: &Intake,
+    delivery: Delivery,
+    trace: Trace,
+    now: Timestamp,
+) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
+    let (delivery, form) = verify(intake, delivery, now).await?;
+    let context = Context { intake, delivery: &delivery, trace, now };
+    let documents = envelope::open_batch(&delivery, form)?.into_iter();
+    let admissions = documents.map(async |document| context.admit(document?, context.within_rate().await?).await);
+    let admitted: Vec<_> = stream::iter(admissions).buffered(ADMISSIONS_AT_ONCE).collect().await;
+    Ok(send_all(intake, admitted).await)
+}
+
+/// How many events of a batch are admitted side by side.
+const ADMISSIONS_AT_ONCE: usize = 10;
+
+/// Sends what is unsent. An event that the queue did not take is reported for itself alone.
+async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -> Vec<Result<Receipt, Rejection>> {
+    let unsent: Vec<Event> = admitted.iter().flatten().filter_map(|admitted| admitted.unsent.clone()).collect();
+    let mut sent = intake.queue.send_all(&unsent).await.into_iter();
+    let mut receipt = |admitted: Admitted| match admitted.unsent {
+        Some(_) => sent.next().unwrap_or(Ok(())).map(|()| admitted.receipt).map_err(Rejection::from),
+        None => Ok(admitted.receipt),
+    };
+    admitted.into_iter().map(|admitted| admitted.and_then(&mut receipt)).collect()
+}
+
+/// An event that the ledger knows, and what the queue may not know yet.
+struct Admitted {
+    receipt: Receipt,
+    unsent: Option<Event>,
+}
+
+/// What every event of a delivery shares.
+struct Context<'c> {
+    intake: &'c Intake,
+    delivery: &'c Delivery,
+    trace: Trace,
+    now: Timestamp,
+}
+
+impl Context<'_> {
+    fn source(&self) -> Result<&Source, Rejection> {
+        self.intake.flows.source(&self.delivery.source).ok_or(Rejection::UnknownSource)
     }
 
-    intake.queue.send(&event).await?;
-    Ok(Receipt { id: event.id, replayed: false, result: None })
+    /// Takes one event from the sender's rate: after the signature, so that a stranger cannot spend it.
+    ///
+    /// When nobody can know what is left of it, the event is admitted: the sender has proven itself,
+    /// and the ledger behind is the gate that counts.
+    async fn within_rate(&self) -> Result<Option<Decision>, Rejection> {
+        let sender = format!("sender/{}", self.delivery.source);
+        match self.intake.limiter.admit(&sender, &self.source()?.rate, self.now).await {
+            Ok(denied @ Decision::Denied { .. }) => Err(Rejection::TooMany(denied)),
+            Ok(admitted) => Ok(Some(admitted)),
+            Err(unavailable) => {
+                warn!(source = self.delivery.source, %unavailable, "admitted without a limit");
+                Ok(None)
+            }
+        }
+    }
+
+    async fn admit(&self, document: Document, standing: Option<Decision>) -> Result<Admitted, Rejection> {
+        let event = self.event(document)?;
+        let row = Row::admitted(&event, self.now);
+        match self.intake.ledger.admit(&row, self.now).await? {
+            Admission::New => {
+                let receipt = Receipt { id: event.id.clone(), replayed: false, result: None, standing };
+                Ok(Admitted { receipt, unsent: Some(event) })
+            }
+            Admission::Duplicate(first) => self.again(*first, row, event, standing),
+        }
+    }
+
+    /// The first answer again, or the result once there is one.
+    fn again(&self, first: Row, second: Row, event: Event, standing: Option<Decision>) -> Result<Admitted, Rejection> {
+        // Fields say what the event is. A header says only that it is the same, and may be wrong.
+        if self.is_keyed_by_header(&event) && first.fingerprint != second.fingerprint {
+            return Err(Rejection::KeyReused);
+        }
+        // It may be on the queue already, or its first sender crashed before it was. A second copy
+        // is harmless: SQS drops it within five minutes, the processor's claim does so afterwards.
+        let unsent = (first.state == State::Queued).then_some(Event { replay: first.replay, ..event });
+        let result = (first.state == State::Succeeded).then(|| first.results());
+        Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
+    }
+
+    fn is_keyed_by_header(&self, event: &Event) -> bool {
+        let flow = self.intake.flows.flow(&event.flow);
+        flow.is_some_and(|flow| flow.key.header != Header::Ignored) && self.idempotency_key().is_some()
+    }
+
+    fn idempotency_key(&self) -> Option<&str> {
+        self.delivery.headers.get("idempotency-key")
+    }
+
+    /// Trims and keys a document.
+    fn event(&self, document: Document) -> Result<Event, Rejection> {
+        let flow = self.route(&document).ok_or(Rejection::UnknownType)?;
+        let version = version(flow, &document.body).ok_or(Rejection::UnknownVersion)?;
+        let contract = self.intake.contracts.get(flow, version).ok_or(Rejection::UnknownVersion)?;
+        let id = self.provider_id(&document);
+        let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
+        let payload = contract.admit(document.body).map_err(Rejection::Invalid)?;
+        Ok(Event::new(flow, version, payload, names, self.now, self.trace.clone())?)
+    }
+
+    /// What the provider itself calls the event, from signed content.
+    fn provider_id(&self, document: &Document) -> Option<String> {
+        match self.source().ok()?.id_at.as_ref()? {
+            IdAt::Field(field) => Some(field.of(&document.body)?.as_str()?.to_owned()),
+            IdAt::Header { header } => self.delivery.headers.get(header).map(str::to_owned),
+        }
+    }
+
+    /// Only the path or signed content chooses the flow; an unsigned header never does.
+    fn route(&self, document: &Document) -> Option<&Flow> {
+        let signed = || match document.cloud_event {
+            true => document.body["type"].as_str(),
+            false => self.source().ok()?.type_at.of(&document.body)?.as_str(),
+        };
+        self.intake.flows.route(&self.delivery.source, self.delivery.event_type.as_deref().or_else(signed)?)
+    }
 }
 
-/// The first answer again, or the result once there is one.
-fn again(row: Row) -> Receipt {
-    let result = (row.state == State::Succeeded).then(|| row.results());
-    Receipt { id: row.id, replayed: true, result }
+/// The version of the schema that the sender means.
+fn version(flow: &Flow, body: &Value) -> Option<u32> {
+    match flow.version_at.as_ref().and_then(|field| field.of(body)) {
+        None => Some(flow.version),
+        Some(Value::String(version)) => version.parse().ok(),
+        Some(version) => u32::try_from(version.as_u64()?).ok(),
+    }
 }
 
-async fn verify(intake: &Intake, delivery: Delivery, now: Timestamp) -> Result<Verified, Rejection> {
+/// Proves who sent a delivery, and says how it is to be read.
+async fn verify(intake: &Intake, delivery: Delivery, now: Timestamp) -> Result<(Delivery, Form), Rejection> {
     let source = intake.flows.source(&delivery.source).ok_or(Rejection::UnknownSource)?;
     if delivery.body.len() > source.max_body {
         return Err(Rejection::TooLarge);
     }
-    if !is_json(delivery.headers.get("content-type").unwrap_or_default()) {
-        return Err(Rejection::UnsupportedMediaType);
-    }
-    let secrets = intake.secrets.live(&format!("sources/{}", delivery.source)).await?;
-    Ok(signature::verify(source, &secrets, delivery, now)?)
-}
-
-fn normalize(intake: &Intake, verified: Verified, trace: Trace, now: Timestamp) -> Result<Event, Rejection> {
-    let delivery = verified.into_delivery();
-    let body: Value = serde_json::from_slice(&delivery.body).map_err(|_| Rejection::Malformed)?;
-    let source = intake.flows.source(&delivery.source).ok_or(Rejection::UnknownSource)?;
-    let flow = route(intake, source, &delivery, &body).ok_or(Rejection::UnknownType)?;
-    let payload = intake.contracts[&flow.name].admit(body).map_err(Rejection::Invalid)?;
-    Ok(Event::new(flow, payload, now, trace)?)
-}
-
-/// Only the path or signed content chooses the flow; an unsigned header never does.
-fn route<'i>(intake: &'i Intake, source: &Source, delivery: &Delivery, body: &Value) -> Option<&'i Flow> {
-    let named = delivery.event_type.as_deref();
-    intake.flows.route(&delivery.source, named.or_else(|| source.type_at.of(body)?.as_str())?)
-}
-
-fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || essence.ends_with("+json")
+    let form = Form::of(delivery.headers.get("content-type").unwrap_or_default());
+    let form = form.ok_or(Rejection::UnsupportedMediaType)?;
+    let verified = prove(intake.secrets.as_ref(), source, delivery, now).await?;
+    Ok((verified.into_delivery(), form))
 }

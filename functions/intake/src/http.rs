@@ -1,4 +1,4 @@
-//! The API Gateway side: unpack the request, answer the sender.
+//! The API Gateway side: unpack the request, answer the caller.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use aws_lambda_events::encodings::Body;
@@ -11,20 +11,43 @@ use shared::ports::Chance;
 use shared::trace::Trace;
 use tracing::{error, info, warn};
 
-use crate::accept::{Intake, Receipt, Rejection, accept};
-use crate::problem::{Problem, RETRY_AFTER_SECONDS};
+use crate::accept::{Intake, Receipt, accept, accept_batch};
+use crate::problem::{POLICY, Problem};
+use crate::receipts::receipt;
+use crate::rejection::Rejection;
+
+/// What API Gateway calls the routes that are not about one event. `infra/template.yaml` has them all.
+const BATCH: &str = "POST /v1/events/{source}/batch";
+const RECEIPT: &str = "GET /v1/receipts/{id}";
 
 /// Answers one request.
 pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGatewayV2httpResponse {
     let trace = trace_of(&request, intake.chance.as_ref());
+    let route = request.route_key.clone().unwrap_or_default();
     let source = request.path_parameters.get("source").cloned().unwrap_or_default();
-    let outcome = match unpack(request) {
-        Ok(delivery) => accept(intake, delivery, trace.clone(), intake.clock.now()).await,
-        Err(rejection) => Err(rejection),
-    };
-    match outcome {
-        Ok(receipt) => accepted(&receipt, &source, &trace),
-        Err(rejection) => rejected(&rejection, &source, &trace),
+    let answered = answer(intake, &route, request, &trace).await;
+    match &answered {
+        Ok(answer) => info!(source, route, status = answer.status, answer.logged, trace_id = trace.id(), "answered"),
+        Err(rejection) => log(rejection, &source, &route, &trace),
+    }
+    answered.unwrap_or_else(|rejection| rejected(&rejection, &trace)).into_response()
+}
+
+async fn answer(
+    intake: &Intake,
+    route: &str,
+    request: ApiGatewayV2httpRequest,
+    trace: &Trace,
+) -> Result<Answer, Rejection> {
+    let now = intake.clock.now();
+    match route {
+        RECEIPT => {
+            let authorization = request.headers.get("authorization").and_then(|value| value.to_str().ok());
+            let id = request.path_parameters.get("id").map(String::as_str).unwrap_or_default();
+            Ok(Answer::new(200, receipt(intake, authorization, id).await?))
+        }
+        BATCH => Ok(batch(accept_batch(intake, unpack(request)?, trace.clone(), now).await?, trace)),
+        _ => Ok(accepted(&accept(intake, unpack(request)?, trace.clone(), now).await?)),
     }
 }
 
@@ -52,44 +75,90 @@ fn trace_of(request: &ApiGatewayV2httpRequest, chance: &dyn Chance) -> Trace {
     }
 }
 
-fn accepted(receipt: &Receipt, source: &str, trace: &Trace) -> ApiGatewayV2httpResponse {
-    info!(event = %receipt.id, source, replayed = receipt.replayed, trace_id = trace.id(), "accepted");
+fn accepted(receipt: &Receipt) -> Answer {
     let mut body = json!({"id": receipt.id, "status": "accepted"});
     if let Some(result) = &receipt.result {
         body["result"] = result.clone();
     }
-    let replayed = receipt.replayed.then_some(("idempotent-replayed", "true".to_owned()));
-    respond(202, "application/json", &body, replayed)
-}
-
-fn rejected(rejection: &Rejection, source: &str, trace: &Trace) -> ApiGatewayV2httpResponse {
-    let problem = Problem::of(rejection);
-    match rejection {
-        Rejection::Unavailable(unavailable) => {
-            error!(source, error = %unavailable, trace_id = trace.id(), "unavailable")
-        }
-        _ => warn!(source, problem = problem.urn(), trace_id = trace.id(), "rejected"),
+    let mut answer = Answer::new(202, body);
+    answer.logged = receipt.id.to_string();
+    answer.headers.extend(receipt.standing.iter().flat_map(|standing| standing.headers(POLICY)));
+    if receipt.replayed {
+        answer.headers.push(("idempotent-replayed", "true".into()));
     }
-    let retry = (problem.status == 503).then(|| ("retry-after", RETRY_AFTER_SECONDS.to_string()));
-    respond(problem.status, "application/problem+json", &problem.body(rejection, trace), retry)
+    answer
 }
 
-fn respond(
+/// One result an event, in order: what the event would have been answered by itself.
+fn batch(results: Vec<Result<Receipt, Rejection>>, trace: &Trace) -> Answer {
+    let all_accepted = results.iter().all(Result::is_ok);
+    let results: Vec<Value> = results.iter().map(|result| item(result, trace)).collect();
+    let mut answer = Answer::new(if all_accepted { 202 } else { 207 }, json!({"results": results}));
+    answer.logged = format!("{} events", results.len());
+    answer
+}
+
+fn item(result: &Result<Receipt, Rejection>, trace: &Trace) -> Value {
+    match result {
+        Ok(receipt) => {
+            let Answer { status, mut body, .. } = accepted(receipt);
+            body["http_status"] = json!(status);
+            body["replayed"] = json!(receipt.replayed);
+            body
+        }
+        Err(rejection) => {
+            let Answer { status, mut body, .. } = rejected(rejection, trace);
+            body["http_status"] = json!(status);
+            body["status"] = json!("rejected");
+            body
+        }
+    }
+}
+
+fn rejected(rejection: &Rejection, trace: &Trace) -> Answer {
+    let problem = Problem::of(rejection);
+    let mut answer = Answer::new(problem.status, problem.body(rejection, trace));
+    answer.content_type = "application/problem+json";
+    answer.headers = problem.headers(rejection);
+    answer
+}
+
+/// Logged once, here, with names and numbers and nothing that a sender wrote.
+fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
+    let problem = Problem::of(rejection).urn();
+    let known = if matches!(rejection, Rejection::UnknownSource) { "(unknown)" } else { source };
+    match rejection {
+        Rejection::Unavailable(why) => {
+            error!(source = known, route, problem, %why, trace_id = trace.id(), "unavailable")
+        }
+        _ => warn!(source = known, route, problem, trace_id = trace.id(), "rejected"),
+    }
+}
+
+/// An answer before API Gateway's wrapping.
+struct Answer {
     status: u16,
     content_type: &'static str,
-    body: &Value,
-    more: Option<(&'static str, String)>,
-) -> ApiGatewayV2httpResponse {
-    let mut headers = HeaderMap::from_iter(
-        [("content-type", content_type), ("cache-control", "no-store")]
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
-    );
-    if let Some((name, value)) = more.and_then(|(name, value)| Some((name, HeaderValue::try_from(value).ok()?))) {
-        headers.insert(name, value);
+    headers: Vec<(&'static str, String)>,
+    body: Value,
+    /// What of it is logged.
+    logged: String,
+}
+
+impl Answer {
+    fn new(status: u16, body: Value) -> Self {
+        Answer { status, content_type: "application/json", headers: Vec::new(), body, logged: String::new() }
     }
-    let mut response = ApiGatewayV2httpResponse::default();
-    response.status_code = status.into();
-    response.headers = headers;
-    response.body = Some(Body::Text(body.to_string()));
-    response
+
+    fn into_response(self) -> ApiGatewayV2httpResponse {
+        let fixed = [("content-type", self.content_type.to_owned()), ("cache-control", "no-store".to_owned())];
+        let headers = fixed.into_iter().chain(self.headers);
+        let mut response = ApiGatewayV2httpResponse::default();
+        response.status_code = self.status.into();
+        response.headers = headers
+            .filter_map(|(name, value)| Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?)))
+            .collect::<HeaderMap>();
+        response.body = Some(Body::Text(self.body.to_string()));
+        response
+    }
 }

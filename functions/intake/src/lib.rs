@@ -3,8 +3,15 @@
 //! It never waits for anything downstream. What it answers with 202 is in the ledger and on the queue.
 
 mod accept;
+mod envelope;
 mod http;
+mod json;
 mod problem;
+mod prove;
+mod receipts;
+mod rejection;
 
-pub use accept::{Intake, Receipt, Rejection, accept};
+pub use accept::{Contracts, Intake, Receipt, accept, accept_batch};
 pub use http::handle;
+pub use receipts::receipt;
+pub use rejection::Rejection;

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
-use intake::{Intake, handle};
+use intake::{Contracts, Intake, handle};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use shared::adapters::{
-    DynamoLedger, Environment, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json, read_flows,
+    DynamoLedger, DynamoLimits, Environment, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json,
+    read_flows,
 };
+use shared::limit::Limiter;
+use shared::secrets::CachedSecrets;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -15,19 +18,25 @@ async fn main() -> Result<(), Error> {
     let mut environment = Environment::default();
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
+    let limits = environment.text("LIMITS_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
     environment.check()?;
 
     let aws = aws().await;
-    let intake = &Intake::new(
-        read_flows(Path::new(&flows))?,
-        Box::new(DynamoLedger::new(&aws, table)),
-        Box::new(SqsEvents::new(&aws, queue)),
-        Box::new(SsmSecrets::new(&aws, prefix)),
-        Box::new(SystemClock),
-        Box::new(SystemChance),
-    );
+    let flows = read_flows(Path::new(&flows))?;
+    let ledger = DynamoLedger::new(&aws, table);
+    let intake = &Intake {
+        contracts: Contracts::of(&flows),
+        flows,
+        ledger: Box::new(ledger.clone()),
+        rows: Box::new(ledger),
+        queue: Box::new(SqsEvents::new(&aws, queue)),
+        limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, limits))),
+        secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
+        clock: Box::new(SystemClock),
+        chance: Box::new(SystemChance),
+    };
     run(service_fn(async |request: LambdaEvent<ApiGatewayV2httpRequest>| {
         Ok::<_, Error>(handle(intake, request.payload).await)
     }))

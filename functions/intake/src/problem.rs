@@ -1,9 +1,10 @@
 //! Rejections as RFC 9457 problem details.
 
 use serde_json::{Value, json};
+use shared::key::KeyError;
 use shared::trace::Trace;
 
-use crate::accept::Rejection;
+use crate::rejection::Rejection;
 
 /// A problem's stable name, its HTTP status, its title, and what the sender can do.
 pub(crate) struct Problem {
@@ -13,25 +14,46 @@ pub(crate) struct Problem {
     detail: &'static str,
 }
 
+/// What the rate limit of a sender is called in its headers.
+pub(crate) const POLICY: &str = "sender";
+
 /// How long a sender should wait when we are at fault.
-pub(crate) const RETRY_AFTER_SECONDS: u32 = 5;
+const RETRY_AFTER_SECONDS: u32 = 5;
 
 impl Problem {
     pub(crate) fn of(rejection: &Rejection) -> Self {
         let (status, name, title, detail) = match rejection {
+            Rejection::Malformed => (400, "malformed", "Malformed body", "The body is not what its content type says."),
+            Rejection::NotABatch => (400, "not-a-batch", "Not a batch", "Send a JSON array of 1 to 100 events."),
+            Rejection::Unkeyed(KeyError::HeaderMissing) => {
+                (400, "key-missing", "Key missing", "This event needs the header Idempotency-Key.")
+            }
+            Rejection::Unkeyed(KeyError::HeaderMalformed) => {
+                (400, "key-malformed", "Key malformed", "Idempotency-Key must have 1 to 255 visible characters.")
+            }
+            Rejection::Refused(_) => (401, "bad-signature", "Not verified", "The signature was not accepted."),
+            Rejection::Unauthorized => (401, "unauthorized", "Not authorized", "Send your receipts token as a bearer."),
             Rejection::UnknownSource => (404, "unknown-source", "Unknown source", "No such source is configured."),
+            Rejection::NoReceipt => (404, "no-receipt", "No such receipt", "You have sent no event of this id."),
             Rejection::TooLarge => {
                 (413, "too-large", "Body too large", "The body is larger than this source may send.")
             }
             Rejection::UnsupportedMediaType => {
-                (415, "unsupported-media-type", "Not JSON", "Send the event as application/json.")
+                (415, "unsupported-media-type", "Unsupported form", "Send JSON, or CloudEvents 1.0 as JSON.")
             }
-            Rejection::Refused(_) => (401, "bad-signature", "Not verified", "The signature was not accepted."),
-            Rejection::Malformed => (400, "malformed", "Malformed body", "The body is not valid JSON."),
             Rejection::UnknownType => (422, "unknown-type", "Unknown event type", "No flow takes events of this type."),
+            Rejection::UnknownVersion => {
+                (422, "unknown-version", "Unknown version", "The flow does not know this version of its schema.")
+            }
             Rejection::Invalid(_) => (422, "invalid-event", "Invalid event", "The event does not match its schema."),
-            Rejection::Unkeyed(_) => {
-                (422, "invalid-event", "Invalid event", "A field that identifies the event is not a plain value.")
+            Rejection::Unkeyed(KeyError::NotPlain(_) | KeyError::NoMoment(_) | KeyError::NoId) => {
+                (422, "invalid-event", "Invalid event", "A field that identifies the event is not usable.")
+            }
+            Rejection::KeyReused => {
+                (422, "key-reused", "Key reused", "This Idempotency-Key was used for another payload.")
+            }
+            Rejection::TooMany(_) => {
+                (429, "too-many", "Too many events", "You are over your rate. Send it again later.")
             }
             Rejection::Unavailable(_) => (503, "unavailable", "Try again", "Nothing was accepted. Send it again."),
         };
@@ -51,9 +73,23 @@ impl Problem {
             "detail": self.detail,
             "trace_id": trace.id(),
         });
-        if let Rejection::Invalid(violations) = rejection {
-            body["errors"] = json!(violations);
+        match rejection {
+            Rejection::Invalid(violations) => body["errors"] = json!(violations),
+            Rejection::Unkeyed(KeyError::NotPlain(field) | KeyError::NoMoment(field)) => {
+                body["errors"] = json!([{"pointer": format!("/{}", field.replace('.', "/")), "rule": "key"}]);
+            }
+            _ => (),
         }
         body
+    }
+
+    /// What the sender should know besides.
+    pub(crate) fn headers(&self, rejection: &Rejection) -> Vec<(&'static str, String)> {
+        match rejection {
+            Rejection::Unavailable(_) => vec![("retry-after", RETRY_AFTER_SECONDS.to_string())],
+            Rejection::TooMany(denied) => denied.headers(POLICY),
+            Rejection::Unauthorized => vec![("www-authenticate", "Bearer".into())],
+            _ => Vec::new(),
+        }
     }
 }

@@ -9,6 +9,7 @@ use shared::adapters::{
     DynamoLedger, Environment, HttpPartners, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws,
     log_as_json, read_flows,
 };
+use shared::secrets::CachedSecrets;
 use shared::time::Timestamp;
 
 #[tokio::main(flavor = "current_thread")]
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Error> {
         ledger: Box::new(DynamoLedger::new(&aws, table)),
         visibility: Box::new(SqsEvents::new(&aws, queue)),
         dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
-        secrets: Box::new(SsmSecrets::new(&aws, prefix)),
+        secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
         partners: Box::new(HttpPartners::new(endpoint)),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),

@@ -79,7 +79,8 @@ impl Endpoint {
         String::from_utf8(answer.body.into()).context("the emulator's answer is not text")
     }
 
-    /// Any request. The credentials only name the service and the region.
+    /// Any request. Unless it brings an authorization of its own, it gets credentials that only name
+    /// the service and the region.
     pub async fn send(
         &self,
         service: &str,
@@ -88,10 +89,10 @@ impl Endpoint {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Result<Answer> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header("authorization", credentials(service));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if !headers.iter().any(|(name, _)| *name == "authorization") {
+            request = request.header("authorization", credentials(service));
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

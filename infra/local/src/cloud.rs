@@ -15,6 +15,7 @@ use crate::poller::Poller;
 use crate::ports::{self, Ports};
 use crate::progress::Progress;
 use crate::project::Project;
+use crate::secrets::Demo;
 use crate::signing::Secret;
 use crate::stack::Stack;
 use crate::state::State;
@@ -49,7 +50,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Cloud {
     address: Address,
-    secret: Secret,
+    demo: Demo,
     // In the order in which events meet them: nothing may be asked of a part that is gone.
     servers: Servers,
     poller: Poller,
@@ -71,14 +72,14 @@ impl Cloud {
         let endpoint = emulator.endpoint();
         let stack = package.deploy(&project, endpoint, &doors, &state);
         let stack = progress.step("sam deploy", stack).await?;
-        let secret = secrets::put(endpoint, state.folder()).await?;
+        let demo = secrets::put(endpoint, state.folder()).await?;
 
         let address = address(&doors, &package, &stack, endpoint, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
         let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, &state)?;
         state.publish(&address)?;
-        Ok(Self { address, secret, servers, poller, emulator, state })
+        Ok(Self { address, demo, servers, poller, emulator, state })
     }
 
     /// Where everything is.
@@ -88,7 +89,7 @@ impl Cloud {
 
     /// What the demo source signs with.
     pub fn secret(&self) -> &Secret {
-        &self.secret
+        &self.demo.signing
     }
 
     /// What a program needs in its environment to use this cloud.
@@ -97,9 +98,11 @@ impl Cloud {
         Ok(vec![
             ("LEDGERLINE_URL", &address.url),
             ("LEDGERLINE_PARTNERS_URL", &address.partners_url),
-            ("LEDGERLINE_SECRET", self.secret.text()),
+            ("LEDGERLINE_SECRET", self.demo.signing.text()),
+            ("LEDGERLINE_RECEIPTS_TOKEN", &self.demo.receipts),
             ("LEDGERLINE_REPLAY_FUNCTION", address.function("replay")?),
             ("LEDGERLINE_LEDGER_TABLE", &address.ledger_table),
+            ("LEDGERLINE_LIMITS_TABLE", &address.limits_table),
             ("LEDGERLINE_EVENTS_QUEUE_URL", &address.events_queue_url),
             ("LEDGERLINE_DEAD_LETTERS_QUEUE_URL", &address.dead_letters_queue_url),
             ("AWS_ENDPOINT_URL", &address.endpoint),
@@ -152,6 +155,7 @@ fn address(doors: &Doors, package: &Package, stack: &Stack, endpoint: &Endpoint,
         endpoint: endpoint.url().to_owned(),
         functions: package.functions.iter().map(name).collect::<Result<_>>()?,
         ledger_table: stack.output("LedgerTableName")?.to_owned(),
+        limits_table: stack.output("LimitsTableName")?.to_owned(),
         events_queue_url: stack.output("EventsQueueUrl")?.to_owned(),
         dead_letters_queue_url: stack.output("DeadLettersQueueUrl")?.to_owned(),
         state: state.folder().to_owned(),

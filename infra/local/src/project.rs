@@ -46,8 +46,8 @@ impl Project {
     }
 
     /// The project's own Python environment.
-    pub fn venv(&self) -> PathBuf {
-        self.root.join(".local/venv")
+    pub fn venv(&self, name: &str) -> PathBuf {
+        self.root.join(".local").join(name)
     }
 
     /// The folder that one local cloud keeps everything in.

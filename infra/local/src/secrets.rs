@@ -13,17 +13,29 @@ use crate::aws::Endpoint;
 use crate::signing::Secret;
 
 const SOURCE: &str = "/ledgerline/sources/web-forms/current";
+const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
 const INTEGRATION: &str = "/ledgerline/integrations/crm/current";
 
-/// Put the secrets in place; returns the one that the demo source signs with.
+/// What the demo source has: a key to sign with, and a token to read its receipts with.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// What it signs with.
+    pub signing: Secret,
+    /// `web-forms.<secret>`.
+    pub receipts: String,
+}
+
+/// Put the secrets in place; returns those of the demo source.
 ///
-/// It stays the same from start to start, so that a `curl` from an earlier screen still works.
-pub async fn put(endpoint: &Endpoint, state: &Path) -> Result<Secret> {
-    let secret = keep(&state.join("web-forms.secret"), "whsec_")?;
+/// They stay the same from start to start, so that a `curl` from an earlier screen still works.
+pub async fn put(endpoint: &Endpoint, state: &Path) -> Result<Demo> {
+    let signing = keep(&state.join("web-forms.secret"), "whsec_")?;
+    let receipts = keep(&state.join("receipts.secret"), "web-forms.")?;
     let token = keep(&state.join("crm.secret"), "crm_")?;
-    put_parameter(endpoint, SOURCE, &secret).await?;
+    put_parameter(endpoint, SOURCE, &signing).await?;
+    put_parameter(endpoint, RECEIPTS, &receipts).await?;
     put_parameter(endpoint, INTEGRATION, &token).await?;
-    Secret::parse(&secret)
+    Ok(Demo { signing: Secret::parse(&signing)?, receipts })
 }
 
 async fn put_parameter(endpoint: &Endpoint, name: &str, value: &str) -> Result<()> {

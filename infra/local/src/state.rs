@@ -24,6 +24,8 @@ pub struct Address {
     pub functions: BTreeMap<String, String>,
     /// The ledger's table.
     pub ledger_table: String,
+    /// The rate limits' table.
+    pub limits_table: String,
     /// The queue that intake sends to.
     pub events_queue_url: String,
     /// The queue that dead letters go to.

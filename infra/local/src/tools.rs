@@ -11,14 +11,18 @@ use crate::command::run_logged;
 use crate::project::Project;
 
 /// What runs the local cloud: the emulator, the SAM CLI, cfn-lint.
-pub const RUN: Pins = Pins { file: "requirements.txt" };
+pub const RUN: Pins = Pins { venv: "venv", file: "requirements.txt" };
 
 /// What builds for AWS: cargo-lambda, which brings a C compiler of half a gigabyte.
-pub const BUILD: Pins = Pins { file: "requirements-deploy.txt" };
+pub const BUILD: Pins = Pins { venv: "venv", file: "requirements-deploy.txt" };
+
+/// What the tests compare us with: the providers' own libraries, and a fuzzer of OpenAPI documents.
+pub const TEST: Pins = Pins { venv: "venv-test", file: "requirements-test.txt" };
 
 /// A list of exact versions, every transitive one included.
 #[derive(Clone, Copy, Debug)]
 pub struct Pins {
+    venv: &'static str,
     file: &'static str,
 }
 
@@ -53,7 +57,7 @@ impl Tools {
 
 /// Install what `pins` lists, or nothing where the last set-up had the same list.
 pub async fn set_up(project: &Project, pins: Pins) -> Result<Tools> {
-    let venv = project.venv();
+    let venv = project.venv(pins.venv);
     let list = project.pins().join(pins.file);
     let stamp = venv.join(format!("{}.installed", pins.file));
     let wanted = fingerprint(&list)?;

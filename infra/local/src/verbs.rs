@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use shared::adapters::read_flows;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -34,11 +35,12 @@ pub async fn up(ports: Ports) -> Result<ExitCode> {
 pub async fn exec(command: &[String]) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("exec needs a command")?;
     let progress = Progress::default();
+    let peers = progress.step("test tools", tools::set_up(&Project::find()?, tools::TEST)).await?;
     let started = unless_interrupted(Cloud::start(Options::test(), &progress)).await?;
     let cloud = started.context("interrupted")??;
 
     let mut child = Command::new(program);
-    child.args(arguments).envs(cloud.environment()?).kill_on_drop(true);
+    child.args(arguments).envs(cloud.environment()?).env("LEDGERLINE_PYTHON", peers.path("python")).kill_on_drop(true);
     let finished = unless_interrupted(child.status()).await;
     cloud.stop().await;
 
@@ -83,9 +85,11 @@ async fn runs(pid: &str) -> Result<bool> {
     Ok(shown.contains("local") && !shown.starts_with('Z'))
 }
 
-/// Check the template.
+/// Check what would be deployed: the flows and the template.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
+    // A source that anybody could pass for is good for trying things out, and for nothing else.
+    read_flows(&project.flows())?.deployable()?;
     let tools = Progress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
     let template = project.template();
     let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));

@@ -18,7 +18,7 @@ use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_attribute_value, to_item};
 use crate::event::Event;
 use crate::key::EventId;
 use crate::ledger::{Claim, Closed, Found, Lease, Row, SHARDS};
-use crate::ports::{Admission, Admissions, Claims, Records, Unavailable, WriteError};
+use crate::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
 use crate::time::Timestamp;
 
 use super::unavailable;
@@ -178,11 +178,14 @@ impl Claims for DynamoLedger {
 }
 
 #[async_trait]
-impl Records for DynamoLedger {
+impl Rows for DynamoLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         self.get(id, ROW).await
     }
+}
 
+#[async_trait]
+impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let shards = try_join_all(SHARDS.iter().map(|shard| self.shard(shard, limit))).await?;
         let mut rows: Vec<Row> = shards.into_iter().flatten().collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::MessageAttributeValue;
+use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 
 use crate::event::Event;
 use crate::ports::{DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
@@ -16,6 +16,9 @@ const PORT: &str = "the queue";
 
 /// SQS hides a message for this long at most.
 const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600);
+
+/// SQS takes this many messages at once, and a mebibyte of them together: no source may send more.
+const BATCH: usize = 10;
 
 /// The queue of events.
 #[derive(Clone, Debug)]
@@ -34,18 +37,54 @@ impl SqsEvents {
 #[async_trait]
 impl Queue for SqsEvents {
     async fn send(&self, event: &Event) -> Result<(), Unavailable> {
-        let body = serde_json::to_string(event).map_err(|error| unavailable_because(error.to_string()))?;
         self.client
             .send_message()
             .queue_url(&self.url)
             .message_group_id(&event.group)
             .message_deduplication_id(event.deduplication_id())
-            .message_body(body)
+            .message_body(body(event)?)
             .send()
             .await
             .map_err(unavailable(PORT))?;
         Ok(())
     }
+
+    /// Chunk after chunk, not side by side: events of one group must arrive in order.
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::with_capacity(events.len());
+        for chunk in events.chunks(BATCH) {
+            let answers = self.send_chunk(chunk).await;
+            sent.extend(answers.unwrap_or_else(|error| vec![Err(error); chunk.len()]));
+        }
+        sent
+    }
+}
+
+impl SqsEvents {
+    /// One `SendMessageBatch`. SQS answers for each entry by the name that we gave it.
+    async fn send_chunk(&self, chunk: &[Event]) -> Result<Vec<Result<(), Unavailable>>, Unavailable> {
+        let entries: Vec<_> = chunk.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+        let send = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries));
+        let failed = send.send().await.map_err(unavailable(PORT))?.failed;
+        let why = |index: usize| failed.iter().find(|failed| failed.id == index.to_string());
+        Ok((0..chunk.len())
+            .map(|index| why(index).map_or(Ok(()), |failed| Err(unavailable_because(failed.code.clone()))))
+            .collect())
+    }
+}
+
+fn entry((index, event): (usize, &Event)) -> Result<SendMessageBatchRequestEntry, Unavailable> {
+    SendMessageBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message_group_id(&event.group)
+        .message_deduplication_id(event.deduplication_id())
+        .message_body(body(event)?)
+        .build()
+        .map_err(|error| unavailable_because(error.to_string()))
+}
+
+fn body(event: &Event) -> Result<String, Unavailable> {
+    serde_json::to_string(event).map_err(|error| unavailable_because(error.to_string()))
 }
 
 #[async_trait]

@@ -4,7 +4,10 @@
 //! refuses a bad file with its name, line and reason, so that it never reaches an event.
 
 mod field;
+mod hmac;
+mod key;
 mod parse;
+mod source;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +16,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use field::Field;
+pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
+pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
 pub use parse::{File, Problem, Problems};
+pub use source::{IdAt, Scheme, Source};
 
 use crate::retry::Policy;
 use crate::template::{Body, Path};
@@ -52,30 +58,6 @@ impl Flows {
     pub fn all(&self) -> impl Iterator<Item = &Flow> {
         self.flows.values()
     }
-}
-
-/// A sender: how it proves itself, and what it may send.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    /// How its deliveries are signed.
-    pub scheme: Scheme,
-    /// How far its clock may be from ours.
-    #[serde(deserialize_with = "duration")]
-    pub tolerance: Duration,
-    /// The largest body that it may send, in bytes.
-    #[serde(deserialize_with = "parse::bytes")]
-    pub max_body: usize,
-    /// Which field of its body names the event's type.
-    pub type_at: Field,
-}
-
-/// How a source signs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheme {
-    /// <https://www.standardwebhooks.com>
-    StandardWebhooks,
 }
 
 /// A partner that effects call.
@@ -122,6 +104,13 @@ pub struct Flow {
     pub on: On,
     /// JSON Schema 2020-12 of an event. What it does not list is dropped.
     pub schema: Value,
+    /// Which field names the version of the schema that the sender means. Without it, or without a
+    /// value there, the event is of the flow's own version.
+    #[serde(default)]
+    pub version_at: Option<Field>,
+    /// The schemas of older versions that senders may still use.
+    #[serde(default)]
+    pub older: BTreeMap<u32, Value>,
     /// What makes two deliveries the same event.
     pub key: Key,
     /// Events that agree in this field are processed in order.
@@ -135,6 +124,14 @@ pub struct Flow {
     pub retry: Policy,
 }
 
+impl Flow {
+    /// The schema of each version that a sender may use.
+    pub fn schemas(&self) -> impl Iterator<Item = (u32, &Value)> {
+        let older = self.older.iter().map(|(version, schema)| (*version, schema));
+        older.chain([(self.version, &self.schema)])
+    }
+}
+
 /// Which events a flow takes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -144,62 +141,6 @@ pub struct On {
     /// The event's type, as the source calls it.
     #[serde(rename = "type")]
     pub event_type: String,
-}
-
-/// What makes two deliveries the same event.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Key {
-    /// Raised when the key's definition changes: every key changes with it.
-    pub version: u32,
-    /// The fields that identify the event.
-    pub fields: Vec<KeyField>,
-}
-
-/// One field of a key, and how it is normalised first.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(from = "KeyFieldForm")]
-pub struct KeyField {
-    /// Where the value is.
-    pub field: Field,
-    /// What is done to it, in this order.
-    pub normalize: Vec<Normalizer>,
-}
-
-/// `data.id`, or `{field: data.email, normalize: [trim, lower]}`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum KeyFieldForm {
-    Plain(Field),
-    Normalized(NormalizedForm),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NormalizedForm {
-    field: Field,
-    normalize: Vec<Normalizer>,
-}
-
-impl From<KeyFieldForm> for KeyField {
-    fn from(form: KeyFieldForm) -> Self {
-        match form {
-            KeyFieldForm::Plain(field) => KeyField { field, normalize: Vec::new() },
-            KeyFieldForm::Normalized(NormalizedForm { field, normalize }) => KeyField { field, normalize },
-        }
-    }
-}
-
-/// One step of normalising a key's field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Normalizer {
-    /// Without white space at either end.
-    Trim,
-    /// In lower case.
-    Lower,
-    /// As the hex SHA-256 of itself.
-    Sha256,
 }
 
 /// One side effect: a call to a partner.

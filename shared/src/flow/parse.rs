@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::{Flow, Flows, Guarantee};
+use super::{Flow, Flows, Guarantee, key};
 use crate::contract::Contract;
 
 /// A file of the flows folder: its path inside the folder, and its text.
@@ -67,6 +67,7 @@ impl Flows {
             let found = check(path, flow, &flows);
             problems.extend(found.into_iter().map(|what| Problem { file: path.clone(), at: None, what }));
         }
+        problems.extend(flows.check_sources());
         problems.extend(check_integrations(&flows));
         if !problems.is_empty() {
             return Err(Problems(problems));
@@ -97,8 +98,8 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<String> {
     if rivals.count() > 1 {
         wrong.push(format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source));
     }
-    wrong.extend(Contract::compile(&flow.schema).err().map(|error| format!("schema: {error}")));
-    wrong.extend(check_key(flow));
+    wrong.extend(check_schemas(flow));
+    wrong.extend(key::check(flow, all.source(&flow.on.source)));
     wrong.extend(check_effects(flow, all));
     wrong.extend(flow.retry.check());
     // A retry that outlives the key would run an event that its sender may send anew.
@@ -108,16 +109,16 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<String> {
     wrong
 }
 
-/// A key made of a field that may be missing would be no key.
-fn check_key(flow: &Flow) -> Vec<String> {
+fn check_schemas(flow: &Flow) -> Vec<String> {
     let mut wrong = Vec::new();
-    if flow.key.fields.is_empty() {
-        wrong.push("key.fields names no field".into());
+    if flow.older.keys().any(|version| *version >= flow.version) {
+        wrong.push("older names a version that is not older than the flow's".into());
     }
-    let fields = flow.key.fields.iter().map(|key| &key.field).chain([&flow.order_by]);
-    for field in fields.filter(|field| !field.required_by(&flow.schema)) {
-        wrong.push(format!("the schema does not require `{field}`, which the key or the order needs"));
+    if flow.version_at.is_none() && !flow.older.is_empty() {
+        wrong.push("older needs version_at: which field says which version an event is of?".into());
     }
+    let compiled = flow.schemas().map(|(version, schema)| (version, Contract::compile(schema)));
+    wrong.extend(compiled.filter_map(|(version, contract)| Some(format!("schema {version}: {}", contract.err()?))));
     wrong
 }
 

@@ -9,7 +9,7 @@ use super::locked;
 use crate::event::Event;
 use crate::key::EventId;
 use crate::ledger::{Claim, Closed, Found, Lease, Row};
-use crate::ports::{Admission, Admissions, Claims, Records, Unavailable, WriteError};
+use crate::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
 use crate::time::Timestamp;
 
 /// The ledger in memory.
@@ -85,11 +85,14 @@ impl Claims for ModelLedger {
 }
 
 #[async_trait]
-impl Records for ModelLedger {
+impl Rows for ModelLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(locked(&self.0).rows.get(id).cloned())
     }
+}
 
+#[async_trait]
+impl Records for ModelLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let mut rows: Vec<Row> = self.rows().into_iter().filter(|row| row.parked.is_some()).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.parked_at));

@@ -4,6 +4,7 @@
 //! cheap to clone, and all clones share one state.
 
 mod ledger;
+mod limits;
 mod partners;
 mod queue;
 
@@ -15,10 +16,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use ledger::ModelLedger;
+pub use limits::ModelLimits;
 pub use partners::{ModelPartners, Script};
 pub use queue::{Delivered, ModelQueue};
 
-use crate::ports::{Chance, Clock, Secrets, Unavailable};
+use crate::ports::{Chance, Clock, SecretStore, Unavailable};
 use crate::signature::Secret;
 use crate::time::Timestamp;
 
@@ -65,21 +67,48 @@ impl Chance for ModelChance {
     }
 }
 
-/// Secrets in memory.
+/// A store of secrets in memory, which can be down.
 #[derive(Clone, Debug, Default)]
-pub struct ModelSecrets(Arc<Mutex<BTreeMap<String, Vec<Secret>>>>);
+pub struct ModelSecrets(Arc<Mutex<Vault>>);
+
+#[derive(Debug, Default)]
+struct Vault {
+    secrets: BTreeMap<String, Vec<Secret>>,
+    reads: usize,
+    down: bool,
+}
 
 impl ModelSecrets {
-    /// Puts one live secret at a path.
+    /// Puts one more live secret at a path.
     pub fn put(&self, path: &str, secret: &str) {
-        locked(&self.0).entry(path.to_owned()).or_default().push(Secret::new(secret));
+        locked(&self.0).secrets.entry(path.to_owned()).or_default().push(Secret::new(secret));
+    }
+
+    /// Takes every secret at a path away.
+    pub fn remove(&self, path: &str) {
+        locked(&self.0).secrets.remove(path);
+    }
+
+    /// Brings the store down, or up again.
+    pub fn set_down(&self, down: bool) {
+        locked(&self.0).down = down;
+    }
+
+    /// How often the store was asked so far.
+    pub fn reads(&self) -> usize {
+        locked(&self.0).reads
     }
 }
 
 #[async_trait]
-impl Secrets for ModelSecrets {
-    async fn live(&self, path: &str) -> Result<Vec<Secret>, Unavailable> {
-        Ok(locked(&self.0).get(path).cloned().unwrap_or_default())
+impl SecretStore for ModelSecrets {
+    async fn read(&self, path: &str) -> Result<Vec<Secret>, Unavailable> {
+        let mut vault = locked(&self.0);
+        vault.reads += 1;
+        if vault.down {
+            return Err(Unavailable { port: "the secret store", why: "it is down".into() });
+        }
+        Ok(vault.secrets.get(path).cloned().unwrap_or_default())
     }
 }
 

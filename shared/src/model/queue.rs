@@ -156,6 +156,14 @@ impl Queue for ModelQueue {
         self.put(&event.group, &event.deduplication_id(), &body, BTreeMap::new());
         Ok(())
     }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::new();
+        for event in events {
+            sent.push(self.send(event).await);
+        }
+        sent
+    }
 }
 
 #[async_trait]

@@ -1,6 +1,7 @@
 //! End to end through the local cloud: the real template, the real binaries, real signatures, and a
 //! partner that does as it is told.
 
+mod openapi;
 mod system;
 
 use std::collections::BTreeSet;
@@ -73,7 +74,7 @@ async fn what_is_not_genuine_is_refused_and_nothing_is_stored() {
 async fn a_bad_request_gets_a_clear_answer() {
     let system = System::take().await;
     let form = system.send("a=b", "application/x-www-form-urlencoded", &system.signature("a=b", system.now())).await;
-    assert_eq!((form.status, &form.body["title"]), (415, &json!("Not JSON")));
+    assert_eq!((form.status, &form.body["title"]), (415, &json!("Unsupported form")));
 
     let mut invalid = lead();
     invalid["data"]["email"] = json!("nobody");
@@ -193,4 +194,25 @@ async fn groups_run_side_by_side_and_a_group_in_order() {
             calls.iter().filter(|call| call["body"]["email"] == email).map(|call| &call["body"]["campaign"]).collect();
         assert_eq!(campaigns, ["0", "1", "2"], "{email}");
     }
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_batch_and_its_receipts_go_through_the_front_door() {
+    let system = System::take().await;
+    let mut bad = new_lead("batch");
+    bad["data"]["email"] = json!("nobody");
+    let batch = json!([new_lead("batch"), bad, new_lead("batch")]).to_string();
+    let answer = system.send_to("/v1/events/web-forms/batch", &batch, &system.signature(&batch, system.now())).await;
+    assert_eq!(answer.status, 207, "{}", answer.body);
+    let results = answer.body["results"].as_array().expect("results");
+    let statuses: Vec<_> = results.iter().map(|result| result["http_status"].as_i64().unwrap_or_default()).collect();
+    assert_eq!(statuses, [202, 422, 202]);
+
+    let id = results[2]["id"].as_str().expect("an id");
+    system.until(id, "succeeded").await;
+    let receipt = system.receipt(id, &system::variable("LEDGERLINE_RECEIPTS_TOKEN")).await;
+    assert_eq!((receipt.status, &receipt.body["state"]), (200, &json!("succeeded")));
+    assert!(receipt.body["result"]["crm"]["crm_id"].is_string(), "{}", receipt.body);
+    assert_eq!(system.receipt(id, "web-forms.wrong").await.status, 401);
 }

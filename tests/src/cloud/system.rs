@@ -78,9 +78,28 @@ impl System {
     }
 
     pub(crate) async fn send(&self, body: &str, content_type: &str, headers: &Headers) -> Answer {
-        let mut all = vec![("content-type", content_type)];
-        all.extend(headers.iter().map(|(name, value)| (*name, value.as_str())));
-        request(&self.gateway, "POST", "/v1/events/web-forms", &all, body.to_owned()).await
+        let mut all = headers.clone();
+        all.push(("content-type", content_type.to_owned()));
+        self.post_to("/v1/events/web-forms", body, &all).await
+    }
+
+    /// JSON to any path.
+    pub(crate) async fn send_to(&self, path: &str, body: &str, headers: &Headers) -> Answer {
+        let mut all = headers.clone();
+        all.push(("content-type", "application/json".to_owned()));
+        self.post_to(path, body, &all).await
+    }
+
+    async fn post_to(&self, path: &str, body: &str, headers: &Headers) -> Answer {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        request(&self.gateway, "POST", path, &headers, body.to_owned()).await
+    }
+
+    /// What the intake says of an event to whoever has this token.
+    pub(crate) async fn receipt(&self, id: &str, token: &str) -> Answer {
+        let bearer = format!("Bearer {token}");
+        let path = format!("/v1/receipts/{id}");
+        request(&self.gateway, "GET", &path, &[("authorization", &bearer)], String::new()).await
     }
 
     pub(crate) async fn tell_partner(&self, behaviour: Value) {
@@ -143,7 +162,7 @@ impl System {
     }
 }
 
-fn variable(name: &str) -> String {
+pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this by `make test`"))
 }
 

@@ -4,7 +4,10 @@
 //! the real queues do.
 
 mod ledger;
+mod limits;
 mod queue;
+mod secrets;
+mod storm;
 
 /// Runs each of a module's functions once over its `model()` and once over its `emulator()`.
 macro_rules! on_model_and_emulator {

@@ -20,7 +20,7 @@ const MAX_RECEIVES: usize = 3;
 
 /// A pair of queues under test: our ports, and the consumer's side that Lambda plays in AWS.
 #[async_trait]
-trait Queues: Send + Sync {
+pub(super) trait Queues: Send + Sync {
     fn events(&self) -> &dyn Queue;
     fn visibility(&self) -> &dyn Visibility;
     fn dead_letters(&self) -> &dyn DeadLetters;
@@ -215,7 +215,7 @@ impl Queues for Model {
     }
 }
 
-struct Emulator {
+pub(super) struct Emulator {
     client: Client,
     events_url: String,
     dead_url: String,
@@ -223,7 +223,7 @@ struct Emulator {
     dead: SqsDeadLetters,
 }
 
-async fn emulator() -> Emulator {
+pub(super) async fn emulator() -> Emulator {
     let aws = aws().await;
     let client = Client::new(&aws);
     let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
@@ -251,6 +251,10 @@ async fn create(client: &Client, name: &str, more: HashMap<QueueAttributeName, S
 }
 
 impl Emulator {
+    pub(super) fn events_url(&self) -> &str {
+        &self.events_url
+    }
+
     async fn receive_from(&self, url: &str) -> Vec<Delivered> {
         let received = self
             .client

@@ -1,6 +1,13 @@
 //! The three functions over the models, on a virtual clock.
 
+mod contract;
+mod faults;
+mod hostile;
+mod http;
 mod intake;
 mod processor;
 mod replay;
+mod secrets;
 mod world;
+
+pub(crate) use world::{SECRET, signed};

@@ -2,22 +2,28 @@
 
 use std::time::Duration;
 
-use intake::{Intake, Receipt, Rejection, accept};
+use intake::{Contracts, Intake, Receipt, Rejection, accept, accept_batch};
 use processor::{Processor, Received, process_batch};
 use replay::{Letter, Replay, park_batch};
 use serde_json::Value;
 use shared::delivery::Delivery;
-use shared::flow::{File, Flow, Flows};
+use shared::flow::{Flow, Flows};
 use shared::key::EventId;
 use shared::ledger::Row;
-use shared::model::{Delivered, ModelChance, ModelClock, ModelLedger, ModelPartners, ModelQueue, ModelSecrets};
-use shared::ports::{Clock, Records};
+use shared::limit::Limiter;
+use shared::model::{
+    Delivered, ModelChance, ModelClock, ModelLedger, ModelLimits, ModelPartners, ModelQueue, ModelSecrets,
+};
+use shared::ports::{Clock, Rows};
+use shared::secrets::CachedSecrets;
 use shared::signature::{Secret, standard_webhooks_signature};
 use shared::trace::Trace;
 
-use crate::fixtures::{NOW, root};
+use crate::fixtures::{NOW, files};
 
 pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+pub(crate) const RECEIPTS_TOKEN: &str = "web-forms.8e03978e40d5";
 
 /// The template's numbers.
 const LEASE: Duration = Duration::from_secs(60);
@@ -31,6 +37,8 @@ pub(crate) struct World {
     pub(crate) events: ModelQueue,
     pub(crate) dead_letters: ModelQueue,
     pub(crate) partners: ModelPartners,
+    pub(crate) limits: ModelLimits,
+    pub(crate) secrets: ModelSecrets,
     pub(crate) intake: Intake,
     pub(crate) processor: Processor,
     pub(crate) replay: Replay,
@@ -48,24 +56,29 @@ impl World {
         let dead_letters = ModelQueue::new(clock.clone(), VISIBILITY);
         let events = ModelQueue::new(clock.clone(), VISIBILITY).redrive_to(dead_letters.clone(), MAX_RECEIVES);
         let partners = ModelPartners::new(clock.clone());
+        let limits = ModelLimits::default();
         let secrets = ModelSecrets::default();
         secrets.put("sources/web-forms", SECRET);
+        secrets.put("receipts/web-forms", RECEIPTS_TOKEN);
         secrets.put("integrations/crm", "token");
-        let intake = Intake::new(
-            flows.clone(),
-            Box::new(ledger.clone()),
-            Box::new(events.clone()),
-            Box::new(secrets.clone()),
-            Box::new(clock.clone()),
-            Box::new(chance.clone()),
-        );
+        let intake = Intake {
+            contracts: Contracts::of(&flows),
+            flows: flows.clone(),
+            ledger: Box::new(ledger.clone()),
+            rows: Box::new(ledger.clone()),
+            queue: Box::new(events.clone()),
+            limiter: Limiter::new(Box::new(limits.clone())),
+            secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
+            clock: Box::new(clock.clone()),
+            chance: Box::new(chance.clone()),
+        };
         let processor = Processor {
             flows,
             lease: LEASE,
             ledger: Box::new(ledger.clone()),
             visibility: Box::new(events.clone()),
             dead_letters: Box::new(dead_letters.clone()),
-            secrets: Box::new(secrets),
+            secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
             partners: Box::new(partners.clone()),
             clock: Box::new(clock.clone()),
             chance: Box::new(chance),
@@ -75,7 +88,7 @@ impl World {
             queue: Box::new(events.clone()),
             clock: Box::new(clock.clone()),
         };
-        World { clock, ledger, events, dead_letters, partners, intake, processor, replay }
+        World { clock, ledger, events, dead_letters, partners, limits, secrets, intake, processor, replay }
     }
 
     /// A sender posts this.
@@ -85,6 +98,12 @@ impl World {
 
     pub(crate) async fn deliver(&self, delivery: Delivery) -> Result<Receipt, Rejection> {
         accept(&self.intake, delivery, Trace::start(1, 2, 3), self.clock.now()).await
+    }
+
+    /// A sender posts these as a batch.
+    pub(crate) async fn post_batch(&self, batch: &Value) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
+        let delivery = signed(batch, self.clock.now().secs());
+        accept_batch(&self.intake, delivery, Trace::start(1, 2, 3), self.clock.now()).await
     }
 
     /// One poll of the queue of events. Says what the processor kept.
@@ -141,7 +160,12 @@ fn delete(queue: &ModelQueue, batch: Vec<Delivered>, kept: &[String]) {
 
 /// A delivery as the web form signs it.
 pub(crate) fn signed(body: &Value, timestamp: i64) -> Delivery {
-    let body = body.to_string().into_bytes();
+    signed_bytes(body.to_string().as_bytes(), timestamp)
+}
+
+/// The same of any bytes.
+pub(crate) fn signed_bytes(body: &[u8], timestamp: i64) -> Delivery {
+    let body = body.to_vec();
     let signature =
         standard_webhooks_signature(&Secret::new(SECRET), "msg_1", timestamp, &body).expect("a good secret");
     let timestamp = timestamp.to_string();
@@ -156,13 +180,9 @@ pub(crate) fn signed(body: &Value, timestamp: i64) -> Delivery {
 
 /// The shipped flows with the flow for leads changed in its YAML.
 pub(crate) fn flows_with(change: impl Fn(String) -> String) -> Flows {
-    let file = |path: &str| {
-        let text = std::fs::read_to_string(root().join("infra/flows").join(path)).expect("a shipped file");
-        File { path: path.into(), text }
-    };
-    let lead = file("flows/lead-routing.yaml");
-    let lead = File { text: change(lead.text), ..lead };
-    Flows::parse(&[file("sources.yaml"), file("integrations.yaml"), lead]).expect("good flows")
+    let mut files = files();
+    files[2].text = change(std::mem::take(&mut files[2].text));
+    Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// The retry policy that the shipped flow has.

@@ -1,0 +1,180 @@
+//! What a verified delivery holds: plain JSON, or CloudEvents 1.0.
+//!
+//! Only what is signed counts. In CloudEvents' binary mode the attributes travel in headers that no
+//! scheme signs, so they are not read: the path names the type, and the body is the data. Whoever
+//! could alter a header could otherwise choose the flow, or pass one event for two.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use shared::delivery::Delivery;
+
+use crate::json;
+use crate::rejection::Rejection;
+
+/// The most events of one batch.
+pub(crate) const MAX_BATCH: usize = 100;
+
+/// How a body is to be read, by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Plain JSON, or the data of a CloudEvent in binary mode.
+    Json,
+    /// A CloudEvent in structured mode.
+    CloudEvent,
+    /// An array of CloudEvents.
+    CloudEvents,
+    /// Fields of a form, one of which may hold JSON.
+    Fields,
+}
+
+impl Form {
+    /// The form that a content type names, if we take it.
+    pub(crate) fn of(content_type: &str) -> Option<Self> {
+        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match essence.as_str() {
+            "application/cloudevents+json" => Some(Form::CloudEvent),
+            "application/cloudevents-batch+json" => Some(Form::CloudEvents),
+            "application/x-www-form-urlencoded" => Some(Form::Fields),
+            "application/json" => Some(Form::Json),
+            other if other.starts_with("application/") && other.ends_with("+json") => Some(Form::Json),
+            _ => None,
+        }
+    }
+}
+
+/// One event as its sender wrote it, proven and not yet checked.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Document {
+    /// Whether the type stands where CloudEvents puts it, not where the source does.
+    pub(crate) cloud_event: bool,
+    /// The whole of it.
+    pub(crate) body: Value,
+}
+
+/// The one event of a delivery.
+pub(crate) fn open(delivery: &Delivery, form: Form, form_field: Option<&str>) -> Result<Document, Rejection> {
+    let body = match form {
+        Form::Fields => form_value(&delivery.body, form_field.ok_or(Rejection::UnsupportedMediaType)?)?,
+        _ => json::parse(&delivery.body).ok_or(Rejection::Malformed)?,
+    };
+    match form {
+        Form::CloudEvent => cloud_event(body),
+        Form::Json if delivery.headers.get("ce-specversion").is_some() => binary(delivery, body),
+        Form::Json | Form::Fields => Ok(Document { cloud_event: false, body }),
+        Form::CloudEvents => Err(Rejection::UnsupportedMediaType),
+    }
+}
+
+/// The events of a batch, in order. One that is bad does not spoil its neighbours.
+pub(crate) fn open_batch(delivery: &Delivery, form: Form) -> Result<Vec<Result<Document, Rejection>>, Rejection> {
+    let Some(Value::Array(items)) = json::parse(&delivery.body) else { return Err(Rejection::NotABatch) };
+    if !(1..=MAX_BATCH).contains(&items.len()) {
+        return Err(Rejection::NotABatch);
+    }
+    let open = |body| match form {
+        Form::CloudEvents => cloud_event(body),
+        _ => Ok(Document { cloud_event: false, body }),
+    };
+    Ok(items.into_iter().map(open).collect())
+}
+
+fn cloud_event(mut body: Value) -> Result<Document, Rejection> {
+    let text = |name: &str| body[name].as_str().is_some_and(|text| !text.is_empty());
+    if body["specversion"] != "1.0" || !["id", "source", "type"].into_iter().all(text) {
+        return Err(Rejection::Malformed);
+    }
+    if let Some(encoded) = body.get("data_base64") {
+        let bytes = encoded.as_str().and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(Rejection::Malformed)?;
+        body["data"] = json::parse(&bytes).ok_or(Rejection::Malformed)?;
+    }
+    Ok(Document { cloud_event: true, body })
+}
+
+fn binary(delivery: &Delivery, data: Value) -> Result<Document, Rejection> {
+    let event_type = delivery.event_type.as_deref().ok_or(Rejection::UnknownType)?;
+    if delivery.headers.get("ce-specversion") != Some("1.0") {
+        return Err(Rejection::Malformed);
+    }
+    Ok(Document { cloud_event: true, body: json!({"type": event_type, "data": data}) })
+}
+
+/// The JSON inside a form's field, as Slack's interactive callbacks have it.
+fn form_value(body: &[u8], field: &str) -> Result<Value, Rejection> {
+    let mut values = form_urlencoded::parse(body).filter(|(name, _)| name == field);
+    match (values.next(), values.next()) {
+        (Some((_, text)), None) => json::parse(text.as_bytes()).ok_or(Rejection::Malformed),
+        _ => Err(Rejection::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(event_type: Option<&str>, headers: &[(&str, &str)], body: &str) -> Delivery {
+        Delivery {
+            source: "s".into(),
+            event_type: event_type.map(str::to_owned),
+            headers: headers.iter().copied().collect(),
+            body: body.into(),
+        }
+    }
+
+    #[test]
+    fn content_types_name_their_forms() {
+        assert_eq!(Form::of("application/json; charset=utf-8"), Some(Form::Json));
+        assert_eq!(Form::of("Application/Vnd.Acme+JSON"), Some(Form::Json));
+        assert_eq!(Form::of("application/cloudevents+json"), Some(Form::CloudEvent));
+        assert_eq!(Form::of("application/cloudevents-batch+json"), Some(Form::CloudEvents));
+        for bad in ["", "text/json", "text/plain", "image/svg+xml", "json"] {
+            assert_eq!(Form::of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_structured_cloud_event_is_its_own_document() {
+        let text = r#"{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"eyJhIjoxfQ=="}"#;
+        let document = open(&delivery(None, &[], text), Form::CloudEvent, None).expect("a CloudEvent");
+        assert_eq!(document.body["data"], json!({"a": 1}));
+        for bad in [
+            r#"{"specversion":"0.3","id":"1","source":"/s","type":"t"}"#,
+            r#"{"specversion":"1.0","id":"","source":"/s","type":"t"}"#,
+            r#"{"specversion":"1.0","id":"1","source":"/s"}"#,
+            r#"{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"%%%"}"#,
+            "[]",
+        ] {
+            assert_eq!(open(&delivery(None, &[], bad), Form::CloudEvent, None), Err(Rejection::Malformed), "{bad}");
+        }
+    }
+
+    #[test]
+    fn binary_mode_believes_the_path_and_the_body_alone() {
+        let headers = [("ce-specversion", "1.0"), ("ce-type", "forged"), ("ce-id", "forged")];
+        let document = open(&delivery(Some("t"), &headers, r#"{"a":1}"#), Form::Json, None);
+        let expected = Document { cloud_event: true, body: json!({"type": "t", "data": {"a": 1}}) };
+        assert_eq!(document, Ok(expected));
+        let unnamed = open(&delivery(None, &headers, r#"{"a":1}"#), Form::Json, None);
+        assert_eq!(unnamed, Err(Rejection::UnknownType));
+    }
+
+    #[test]
+    fn a_form_holds_json_in_the_field_that_the_source_names() {
+        let slack = delivery(None, &[], "payload=%7B%22type%22%3A%22block_actions%22%7D&x=1");
+        let document = open(&slack, Form::Fields, Some("payload")).expect("JSON in a form");
+        assert_eq!(document.body, json!({"type": "block_actions"}));
+        assert_eq!(open(&slack, Form::Fields, None), Err(Rejection::UnsupportedMediaType));
+        let twice = delivery(None, &[], "payload=%7B%7D&payload=%7B%7D");
+        assert_eq!(open(&twice, Form::Fields, Some("payload")), Err(Rejection::Malformed));
+    }
+
+    #[test]
+    fn a_batch_is_an_array_of_one_to_a_hundred() {
+        let batch = |text: &str| open_batch(&delivery(None, &[], text), Form::Json).map(|items| items.len());
+        assert_eq!(batch("[{}, {}]"), Ok(2));
+        let long = format!("[{}0]", "0,".repeat(MAX_BATCH));
+        for bad in ["[]", "{}", "[", &long] {
+            assert_eq!(batch(bad), Err(Rejection::NotABatch));
+        }
+    }
+}

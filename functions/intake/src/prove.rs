@@ -1,0 +1,29 @@
+//! Who sent this? The signature, with the newest secrets where it needs them.
+
+use shared::delivery::Delivery;
+use shared::flow::Source;
+use shared::ports::Secrets;
+use shared::signature::{self, Refused, Verified};
+use shared::time::Timestamp;
+
+use crate::rejection::Rejection;
+
+/// Proves that a delivery comes from its source.
+///
+/// A sender that has rotated its secret signs with one that we have not read yet. So a refusal stands
+/// only with the newest secrets, or when they were asked for a moment ago.
+pub(crate) async fn prove(
+    secrets: &dyn Secrets,
+    source: &Source,
+    delivery: Delivery,
+    now: Timestamp,
+) -> Result<Verified, Rejection> {
+    let path = format!("sources/{}", delivery.source);
+    let live = secrets.live(&path).await?;
+    let unproven = match signature::verify(source, &live, delivery, now) {
+        Ok(verified) => return Ok(verified),
+        Err(unproven) => unproven,
+    };
+    let renewed = secrets.renewed(&path).await?.ok_or(Refused)?;
+    Ok(signature::verify(source, &renewed, unproven.into_delivery(), now).map_err(Refused::from)?)
+}

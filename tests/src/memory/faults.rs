@@ -1,0 +1,76 @@
+//! Ports that fail.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use shared::event::Event;
+use shared::ledger::Row;
+use shared::model::ModelQueue;
+use shared::ports::{Admission, Admissions, Queue, Secrets, Unavailable};
+use shared::signature::Secret;
+use shared::time::Timestamp;
+
+fn down() -> Unavailable {
+    Unavailable { port: "the port", why: "it is down".into() }
+}
+
+/// A port that does not answer.
+pub(crate) struct OutOfService;
+
+#[async_trait]
+impl Admissions for OutOfService {
+    async fn admit(&self, _: &Row, _: Timestamp) -> Result<Admission, Unavailable> {
+        Err(down())
+    }
+}
+
+#[async_trait]
+impl Queue for OutOfService {
+    async fn send(&self, _: &Event) -> Result<(), Unavailable> {
+        Err(down())
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        vec![Err(down()); events.len()]
+    }
+}
+
+#[async_trait]
+impl Secrets for OutOfService {
+    async fn live(&self, _: &str) -> Result<Vec<Secret>, Unavailable> {
+        Err(down())
+    }
+
+    async fn renewed(&self, _: &str) -> Result<Option<Vec<Secret>>, Unavailable> {
+        Err(down())
+    }
+}
+
+/// A queue that does not take some of what it is sent, by its number from 0.
+pub(crate) struct FaultyQueue {
+    queue: ModelQueue,
+    refused: Vec<usize>,
+    sent: AtomicUsize,
+}
+
+impl FaultyQueue {
+    pub(crate) fn refusing(queue: ModelQueue, refused: &[usize]) -> Self {
+        Self { queue, refused: refused.to_vec(), sent: AtomicUsize::new(0) }
+    }
+}
+
+#[async_trait]
+impl Queue for FaultyQueue {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        let number = self.sent.fetch_add(1, Ordering::SeqCst);
+        if self.refused.contains(&number) { Err(down()) } else { self.queue.send(event).await }
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::new();
+        for event in events {
+            sent.push(self.send(event).await);
+        }
+        sent
+    }
+}

@@ -1,0 +1,205 @@
+//! Malformed, hostile and borderline requests: what each is answered, and that it changes nothing.
+
+use serde_json::{Value, json};
+use shared::ports::Clock;
+
+use super::http::{BATCH, EVENT, RECEIPT, Request, TYPED};
+use super::world::{RECEIPTS_TOKEN, World};
+use crate::fixtures::lead;
+
+/// A lead with one place changed.
+fn lead_with(pointer: &str, value: Value) -> Vec<u8> {
+    let mut lead = lead();
+    *lead.pointer_mut(pointer).expect("a place in the lead") = value;
+    lead.to_string().into_bytes()
+}
+
+fn lead_without(field: &str) -> Vec<u8> {
+    let mut lead = lead();
+    lead["data"].as_object_mut().expect("an object").remove(field);
+    lead.to_string().into_bytes()
+}
+
+#[tokio::test]
+async fn each_is_answered_clearly_and_changes_nothing() {
+    let world = World::new();
+    let mut cases = signatures(&world);
+    cases.extend(addresses_and_sizes(&world));
+    cases.extend(bodies(&world));
+    cases.extend(events(&world));
+    cases.extend(envelopes(&world));
+    cases.extend(receipts(&world));
+    assert!(cases.len() >= 60, "{}", cases.len());
+    for (name, request, status, problem) in cases {
+        let answer = request.send(&world).await;
+        assert_eq!((answer.status, answer.problem()), (status, problem), "{name}: {}", answer.body);
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{name}");
+        assert_eq!(answer.body["trace_id"].as_str().map(str::len), Some(32), "{name}");
+    }
+    assert_eq!(world.ledger.writes(), 0, "the ledger is untouched");
+    assert_eq!(world.events.depth(), 0, "the queue is untouched");
+}
+
+type Case = (&'static str, Request, i64, &'static str);
+
+fn signatures(world: &World) -> Vec<Case> {
+    let lead = lead().to_string();
+    let good = || Request::of(world, lead.as_bytes());
+    let now = world.clock.now().secs();
+    let at = |timestamp: i64| Request::at(lead.as_bytes(), timestamp);
+    let other = Request::of(world, b"{}").headers.pop().expect("a signature").1;
+    let many = vec!["v1,AAAA"; 5000].join(" ");
+    let cases = vec![
+        ("no signature", good().without("webhook-signature")),
+        ("an empty signature", good().with("webhook-signature", "")),
+        ("a garbage signature", good().with("webhook-signature", "v1,///")),
+        ("another body's signature", good().with("webhook-signature", &other)),
+        ("an unknown version", good().with("webhook-signature", &other.replace("v1,", "v2,"))),
+        ("no version", good().with("webhook-signature", &other[3..])),
+        ("thousands of signatures", good().with("webhook-signature", &many)),
+        ("no id", good().without("webhook-id")),
+        ("another id", good().with("webhook-id", "msg_2")),
+        ("no timestamp", good().without("webhook-timestamp")),
+        ("another timestamp", good().with("webhook-timestamp", &(now + 1).to_string())),
+        ("a timestamp in words", good().with("webhook-timestamp", "now")),
+        ("a negative timestamp", at(-now)),
+        ("a timestamp out of range", good().with("webhook-timestamp", "99999999999999999999")),
+        ("the last timestamp of all", good().with("webhook-timestamp", &i64::MAX.to_string())),
+        ("stale", at(now - 301)),
+        ("from the future", at(now + 301)),
+        ("a body changed on its way", Request { body: json!(lead.replace("Ada", "Eve")), ..good() }),
+        ("a body with one more space", Request { body: json!(format!("{lead} ")), ..good() }),
+        ("no body under a good signature", Request { body: Value::Null, ..good() }),
+    ];
+    cases.into_iter().map(|(name, request)| (name, request, 401, "bad-signature")).collect()
+}
+
+fn addresses_and_sizes(world: &World) -> Vec<Case> {
+    let lead = lead().to_string();
+    let good = || Request::of(world, lead.as_bytes());
+    let spaces = |n: usize| Request::of(world, " ".repeat(n).as_bytes());
+    vec![
+        ("an unknown source", good().to(EVENT, "source", "nobody"), 404, "unknown-source"),
+        ("a source that climbs", good().to(EVENT, "source", "../web-forms"), 404, "unknown-source"),
+        ("no source", good().to(EVENT, "source", ""), 404, "unknown-source"),
+        ("a source in capitals", good().to(EVENT, "source", "WEB-FORMS"), 404, "unknown-source"),
+        ("one byte too many", spaces(128 * 1024 + 1), 413, "too-large"),
+        ("as large as may be, and empty", spaces(128 * 1024), 400, "malformed"),
+        ("six megabytes", spaces(6 * 1024 * 1024), 413, "too-large"),
+        ("no content type", good().without("content-type"), 415, "unsupported-media-type"),
+        ("text", good().with("content-type", "text/plain"), 415, "unsupported-media-type"),
+        ("XML", good().with("content-type", "application/xml"), 415, "unsupported-media-type"),
+        ("a picture", good().with("content-type", "image/svg+xml"), 415, "unsupported-media-type"),
+        ("parts", good().with("content-type", "multipart/form-data; boundary=x"), 415, "unsupported-media-type"),
+        (
+            "a form from a source that sends none",
+            good().with("content-type", "application/x-www-form-urlencoded").in_base64(lead.as_bytes()),
+            415,
+            "unsupported-media-type",
+        ),
+    ]
+}
+
+fn bodies(world: &World) -> Vec<Case> {
+    let of = |body: &[u8]| Request::of(world, body).in_base64(body);
+    let good = || Request::of(world, b"{}");
+    let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+    let twice = lead().to_string().replacen("{", r#"{"type":"x","#, 1);
+    let cases = vec![
+        ("nothing", of(b"")),
+        ("white space", of(b" \n\t ")),
+        ("half an object", of(b"{\"type\": ")),
+        ("two values", of(b"{} {}")),
+        ("a comment", of(b"{} // done")),
+        ("a trailing comma", of(b"{\"a\": 1,}")),
+        ("invalid UTF-8", of(b"{\"type\": \"\xff\xfe\"}")),
+        ("half a surrogate pair", of(br#"{"type": "\ud800"}"#)),
+        ("a byte order mark", of(b"\xef\xbb\xbf{}")),
+        ("UTF-16", of(b"\xff\xfe{\x00}\x00")),
+        ("nested ten thousand deep", of(deep.as_bytes())),
+        ("a field twice", of(twice.as_bytes())),
+        ("a number beyond f64", of(br#"{"type": 1e400}"#)),
+        ("not a number", of(br#"{"type": NaN}"#)),
+        ("base64 that is none", Request { body: json!("***"), base64: true, ..good() }),
+    ];
+    cases.into_iter().map(|(name, request)| (name, request, 400, "malformed")).collect()
+}
+
+fn events(world: &World) -> Vec<Case> {
+    let of = |body: &[u8]| Request::of(world, body);
+    vec![
+        ("a list", of(b"[]"), 422, "unknown-type"),
+        ("a text", of(b"\"lead.created\""), 422, "unknown-type"),
+        ("null", of(b"null"), 422, "unknown-type"),
+        ("no type", of(b"{}"), 422, "unknown-type"),
+        ("a type that is no text", of(&lead_with("/type", json!(["lead.created"]))), 422, "unknown-type"),
+        ("another type", of(&lead_with("/type", json!("lead.deleted"))), 422, "unknown-type"),
+        ("a type in capitals", of(&lead_with("/type", json!("LEAD.CREATED"))), 422, "unknown-type"),
+        ("another type by path", of(&lead_with("/type", json!("x"))).to(TYPED, "type", "y"), 422, "unknown-type"),
+        ("a type by header", of(&lead_with("/type", json!("x"))).with("ce-type", "lead.created"), 422, "unknown-type"),
+        ("no data", of(&lead_with("/data", json!(null))), 422, "invalid-event"),
+        ("no email", of(&lead_without("email")), 422, "invalid-event"),
+        ("no id", of(&lead_without("event_id")), 422, "invalid-event"),
+        ("an empty id", of(&lead_with("/data/event_id", json!(""))), 422, "invalid-event"),
+        ("a number for an id", of(&lead_with("/data/event_id", json!(7))), 422, "invalid-event"),
+        ("an email that is none", of(&lead_with("/data/email", json!("ada"))), 422, "invalid-event"),
+        ("an email that is an object", of(&lead_with("/data/email", json!({"$ne": ""}))), 422, "invalid-event"),
+        ("a name without end", of(&lead_with("/data/first_name", json!("x".repeat(101)))), 422, "invalid-event"),
+    ]
+}
+
+fn envelopes(world: &World) -> Vec<Case> {
+    let event = |more: Value| {
+        let mut event = json!({"specversion": "1.0", "id": "1", "source": "/s", "type": "lead.created"});
+        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        Request::of(world, event.to_string().as_bytes()).with("content-type", "application/cloudevents+json")
+    };
+    let batch = |body: &str| Request::of(world, body.as_bytes()).to(BATCH, "source", "web-forms");
+    let long = Value::from(vec![lead(); 101]).to_string();
+    vec![
+        ("a CloudEvent of another version", event(json!({"specversion": "0.3"})), 400, "malformed"),
+        ("a CloudEvent without an id", event(json!({"id": ""})), 400, "malformed"),
+        ("a CloudEvent with bad data", event(json!({"data_base64": "***"})), 400, "malformed"),
+        ("a CloudEvent without data", event(json!({})), 422, "invalid-event"),
+        (
+            "a CloudEvent whose type only a header names",
+            Request::of(world, b"{}").with("ce-specversion", "1.0").with("ce-type", "lead.created"),
+            422,
+            "unknown-type",
+        ),
+        (
+            "CloudEvents where one is due",
+            event(json!({})).with("content-type", "application/cloudevents-batch+json"),
+            415,
+            "unsupported-media-type",
+        ),
+        ("a batch that is no list", batch("{}"), 400, "not-a-batch"),
+        ("a batch of nothing", batch("[]"), 400, "not-a-batch"),
+        ("a batch that is too long", batch(&long), 400, "not-a-batch"),
+        ("a batch that is no JSON", batch("[{]"), 400, "not-a-batch"),
+        ("an unsigned batch", batch("[]").without("webhook-signature"), 401, "bad-signature"),
+    ]
+}
+
+fn receipts(world: &World) -> Vec<Case> {
+    let id = "0".repeat(64);
+    let ask = |id: &str| Request::of(world, b"").to(RECEIPT, "id", id);
+    let bearer = |token: &str| ask(&id).with("authorization", &format!("Bearer {token}"));
+    let close = format!("{}x", &RECEIPTS_TOKEN[..RECEIPTS_TOKEN.len() - 1]);
+    vec![
+        ("a receipt without a token", ask(&id), 401, "unauthorized"),
+        ("a receipt by password", ask(&id).with("authorization", "Basic d2ViOmZvcm1z"), 401, "unauthorized"),
+        ("a receipt with an empty token", bearer(""), 401, "unauthorized"),
+        ("a receipt with a close token", bearer(&close), 401, "unauthorized"),
+        ("a receipt with the token's start", bearer("web-forms."), 401, "unauthorized"),
+        ("a receipt for nobody", bearer("nobody.8e03978e40d5"), 401, "unauthorized"),
+        ("a receipt that is not there", bearer(RECEIPTS_TOKEN), 404, "no-receipt"),
+        ("a receipt of no id", ask("").with("authorization", &format!("Bearer {RECEIPTS_TOKEN}")), 404, "no-receipt"),
+        (
+            "a receipt of any length",
+            ask(&"0".repeat(9000)).with("authorization", &format!("Bearer {RECEIPTS_TOKEN}")),
+            404,
+            "no-receipt",
+        ),
+    ]
+}
