@@ -1,5 +1,7 @@
 //! The API Gateway side: unpack the request, answer the caller.
 
+use std::time::Duration;
+
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use aws_lambda_events::encodings::Body;
 use aws_lambda_events::http::{HeaderMap, HeaderName, HeaderValue};
@@ -7,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::delivery::{Delivery, Headers};
-use shared::ports::Chance;
+use shared::ports::{Chance, Unavailable};
 use shared::trace::Trace;
 use tracing::{error, info, warn};
 
@@ -25,13 +27,23 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
     let trace = trace_of(&request, intake.chance.as_ref());
     let route = request.route_key.clone().unwrap_or_default();
     let source = request.path_parameters.get("source").cloned().unwrap_or_default();
-    let answered = answer(intake, &route, request, &trace).await;
+    let answered = in_time(answer(intake, &route, request, &trace)).await;
     match &answered {
         Ok(answer) => info!(source, route, status = answer.status, answer.logged, trace_id = trace.id(), "answered"),
         Err(rejection) => log(rejection, &source, &route, &trace),
     }
     answered.unwrap_or_else(|rejection| rejected(&rejection, &trace)).into_response()
 }
+
+/// Senders such as Slack and Shopify hang up after three seconds and try again. Whatever is slow by
+/// then is down as far as they are concerned, and what was begun is finished by their retry.
+async fn in_time(answer: impl Future<Output = Result<Answer, Rejection>>) -> Result<Answer, Rejection> {
+    let out_of_time = || Unavailable { port: "the intake", why: format!("no answer within {BUDGET:?}") };
+    tokio::time::timeout(BUDGET, answer).await.unwrap_or_else(|_| Err(out_of_time().into()))
+}
+
+/// What an answer may take, with the way to and from the sender left out.
+const BUDGET: Duration = Duration::from_millis(2700);
 
 async fn answer(
     intake: &Intake,

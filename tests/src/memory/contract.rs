@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use intake::Rejection;
 use serde_json::{Value, json};
+use shared::flow::Scheme;
 use shared::key::KeyError;
 use shared::model::Script;
+use shared::signature::{Secret, sign};
 
-use super::faults::{FaultyQueue, OutOfService};
+use super::faults::{FaultyQueue, OutOfService, Slow};
 use super::http::{BATCH, RECEIPT, Request, TYPED};
 use super::world::{RECEIPTS_TOKEN, World, flows_with, signed};
 use crate::fixtures::{lead, lead_of};
@@ -269,6 +271,41 @@ async fn what_is_down_makes_a_503_and_nothing_half_accepted() {
     world.intake.secrets = Box::new(OutOfService);
     let answer = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!(answer.status, 503, "never accepted unverified");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_is_answered_before_it_hangs_up() {
+    let mut world = World::new();
+    world.intake.ledger = Box::new(Slow);
+    let asked = tokio::time::Instant::now();
+    let answer = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    assert_eq!((answer.status, answer.problem()), (503, "unavailable"));
+    assert!(asked.elapsed() < Duration::from_secs(3));
+}
+
+/// Slack posts a form whose field `payload` holds JSON, and API Gateway makes base64 of it.
+#[tokio::test]
+async fn a_form_of_slacks_is_an_event() {
+    let mut files = crate::fixtures::files();
+    files[0].text = "slack: {scheme: slack, max_body: 64KiB, rate: 10/s, type_at: type, form: payload}".into();
+    files[2].text = files[2].text.replace("source: web-forms", "source: slack");
+    let world = World::with(shared::flow::Flows::parse(&files).expect("good flows"));
+    world.secrets.put("sources/slack", "8f742231b10e8888abcd99yyyzzz85a5");
+    let form: String =
+        form_urlencoded::Serializer::new("token=x".to_owned()).append_pair("payload", &lead().to_string()).finish();
+    let now = shared::ports::Clock::now(&world.clock).secs();
+    let secret = Secret::new("8f742231b10e8888abcd99yyyzzz85a5");
+    let headers = sign(&Scheme::Slack, &secret, "", now, form.as_bytes()).expect("a good secret");
+    let post = |form: &str| {
+        let request = Request::of(&world, b"").to(super::http::EVENT, "source", "slack").in_base64(form.as_bytes());
+        let request = request.with("content-type", "application/x-www-form-urlencoded");
+        headers.iter().fold(request, |request, (name, value)| request.with(&name.to_lowercase(), value))
+    };
+    let answer = post(&form).send(&world).await;
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    assert_eq!(post(&form.replace("Ada", "Eve")).send(&world).await.status, 401);
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1);
 }
 
 /// Whatever we do not need shows up nowhere: not in the queue, the ledger or the logs.

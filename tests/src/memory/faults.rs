@@ -74,3 +74,13 @@ impl Queue for FaultyQueue {
         sent
     }
 }
+
+/// A ledger that takes its time, for ever.
+pub(crate) struct Slow;
+
+#[async_trait]
+impl Admissions for Slow {
+    async fn admit(&self, _: &Row, _: Timestamp) -> Result<Admission, Unavailable> {
+        std::future::pending().await
+    }
+}
