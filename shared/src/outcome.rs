@@ -49,8 +49,8 @@ pub enum Outcome {
 
 /// Reads a call's outcome. 429, 5xx and time-outs are retryable, other errors are terminal.
 ///
-/// Under [`Guarantee::None`] a retry is safe only where the partner surely did nothing. A time-out
-/// and most 5xx do not say so; 429, 503 and a connection that never came about do.
+/// Unless the partner honours our key, a retry is safe only where it surely did nothing. A time-out and
+/// most 5xx do not say so; 429, 503 and a connection that never came about do.
 pub fn classify(called: Result<Answer, NoAnswer>, guarantee: Guarantee, now: Timestamp) -> Outcome {
     let answer = match called {
         Ok(answer) => answer,
@@ -67,11 +67,37 @@ pub fn classify(called: Result<Answer, NoAnswer>, guarantee: Guarantee, now: Tim
     }
 }
 
+/// What a lookup came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LookedUp {
+    /// It happened. The answer's body, for the result.
+    Found(Value),
+    /// It did not happen.
+    Absent,
+    /// The partner cannot say, now.
+    CannotSay(String),
+}
+
+/// Reads a lookup's answer: something at `found` says that it happened; 404, or nothing there, says that
+/// it did not; anything else says nothing.
+pub fn looked_up(asked: Result<Answer, NoAnswer>, found: &str) -> LookedUp {
+    match asked {
+        Ok(Answer { status: 200..=299, body, .. }) if body.pointer(found).is_some_and(|value| !value.is_null()) => {
+            LookedUp::Found(body)
+        }
+        // An answer that is not JSON says nothing about anything.
+        Ok(Answer { status: 200..=299, body: Value::Null, .. }) => LookedUp::CannotSay("no JSON".into()),
+        Ok(Answer { status: 200..=299 | 404 | 410, .. }) => LookedUp::Absent,
+        Ok(Answer { status, .. }) => LookedUp::CannotSay(format!("answered {status}")),
+        Err(error) => LookedUp::CannotSay(error.to_string()),
+    }
+}
+
 /// A call that may have happened: harmless to repeat where the partner honours our key.
 fn doubtful(error: String, retry_after: Option<Duration>, guarantee: Guarantee) -> Outcome {
     match guarantee {
         Guarantee::Native => Outcome::Retryable { error, retry_after },
-        Guarantee::None => Outcome::Unknown(error),
+        Guarantee::Lookup | Guarantee::None => Outcome::Unknown(error),
     }
 }
 
@@ -135,6 +161,21 @@ mod tests {
         assert_eq!(kind(&classify(lost(), Guarantee::None, NOW)), "unknown");
         assert_eq!(kind(&classify(lost(), Guarantee::Native, NOW)), "retryable");
         assert_eq!(kind(&classify(unsent(), Guarantee::None, NOW)), "retryable");
+    }
+
+    #[test]
+    fn a_lookup_finds_misses_or_cannot_say() {
+        let ask = |status, body| looked_up(Ok(Answer { status, retry_after: None, body }), "/items/0/id");
+        assert_eq!(ask(200, json!({"items": [{"id": 1}]})), LookedUp::Found(json!({"items": [{"id": 1}]})));
+        assert_eq!(ask(200, json!({"items": []})), LookedUp::Absent);
+        assert_eq!(ask(200, json!({"items": [{"id": null}]})), LookedUp::Absent);
+        assert_eq!(ask(404, json!({})), LookedUp::Absent);
+        for (status, body) in
+            [(200, Value::Null), (401, json!({})), (429, json!({})), (500, json!({})), (302, json!({}))]
+        {
+            assert!(matches!(ask(status, body), LookedUp::CannotSay(_)), "{status}");
+        }
+        assert!(matches!(looked_up(Err(NoAnswer::Lost("x".into())), "/id"), LookedUp::CannotSay(_)));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::event::Event;
-use crate::flow::{Effect, Integration};
+use crate::flow::{Effect, Integration, Lookup, Request};
 use crate::ledger::Row;
 use crate::signature::Secret;
-use crate::template::{Scope, TemplateError};
+use crate::template::{Body, Path, Scope, TemplateError};
 use crate::trace::Trace;
 
 /// A call to a partner, ready to be sent.
@@ -32,35 +32,56 @@ pub struct PartnerRequest {
     pub timeout: Duration,
 }
 
-/// Renders an effect's request for one event. `row` knows the results of the effects before it.
-pub fn render(
-    effect: &Effect,
-    integration: &Integration,
-    event: &Event,
-    row: &Row,
-    trace: &Trace,
-    bearer: Option<Secret>,
-) -> Result<PartnerRequest, TemplateError> {
-    let scope = Scope { event: &event.payload, effects: &row.results() };
-    let body = effect.request.body.as_ref().map(|body| body.render(&scope)).transpose()?;
-    Ok(PartnerRequest {
-        method: effect.request.method.as_str(),
-        integration: effect.integration.clone(),
-        base_url: integration.base_url.clone(),
-        path: effect.request.path.render(&scope)?,
-        headers: vec![
-            (integration.idempotency_header.clone(), idempotency_key(event, effect)),
-            ("traceparent".into(), trace.to_string()),
-        ],
-        bearer,
-        body,
-        timeout: integration.timeout,
-    })
+/// What a request is made for and with. `row` knows the results of the effects before it.
+#[derive(Clone, Debug)]
+pub struct Occasion<'o> {
+    /// The effect that is called or looked up.
+    pub effect: &'o Effect,
+    /// Its partner.
+    pub integration: &'o Integration,
+    /// The event that it is done for.
+    pub event: &'o Event,
+    /// What is known of the event.
+    pub row: &'o Row,
+    /// The span that this request is.
+    pub trace: Trace,
+    /// What proves us to the partner.
+    pub bearer: Option<Secret>,
 }
 
-/// The same for every try of this effect of this event, replays included.
-fn idempotency_key(event: &Event, effect: &Effect) -> String {
-    format!("{}/{}", event.id, effect.id)
+impl Occasion<'_> {
+    /// The request that calls the effect, under the same key each time, replays included.
+    pub fn call(self) -> Result<PartnerRequest, TemplateError> {
+        let Request { method, path, body } = &self.effect.request;
+        let key = format!("{}/{}", self.event.id, self.effect.id);
+        let header = (self.integration.idempotency_header.clone(), key);
+        self.render(method.as_str(), path, body.as_ref(), Some(header))
+    }
+
+    /// The request that asks whether the effect happened.
+    pub fn lookup(self, lookup: &Lookup) -> Result<PartnerRequest, TemplateError> {
+        self.render("GET", &lookup.request.path, None, None)
+    }
+
+    fn render(
+        self,
+        method: &'static str,
+        path: &Path,
+        body: Option<&Body>,
+        key: Option<(String, String)>,
+    ) -> Result<PartnerRequest, TemplateError> {
+        let scope = Scope { event: &self.event.payload, effects: &self.row.results() };
+        Ok(PartnerRequest {
+            method,
+            integration: self.effect.integration.clone(),
+            base_url: self.integration.base_url.clone(),
+            path: path.render(&scope)?,
+            headers: key.into_iter().chain([("traceparent".into(), self.trace.to_string())]).collect(),
+            body: body.map(|body| body.render(&scope)).transpose()?,
+            bearer: self.bearer,
+            timeout: self.integration.timeout,
+        })
+    }
 }
 
 /// What is kept of a partner's answer: the pointers that the effect names, and nothing else.

@@ -1,12 +1,12 @@
-//! One call to a partner.
+//! One request to a partner: the call of an effect, or the question whether it happened.
 
 use std::time::Duration;
 
 use shared::event::Event;
-use shared::flow::{Auth, Effect, Integration};
+use shared::flow::{Auth, Effect, Lookup};
 use shared::ledger::Row;
-use shared::outcome::{NoAnswer, Outcome, classify};
-use shared::request::{PartnerRequest, render};
+use shared::outcome::{Answer, LookedUp, NoAnswer, Outcome, classify, looked_up};
+use shared::request::{Occasion, PartnerRequest};
 use shared::signature::Secret;
 use shared::template::TemplateError;
 use shared::time::Timestamp;
@@ -21,48 +21,67 @@ pub(crate) enum Called {
     NotRendered(TemplateError),
 }
 
-/// Calls the effect's partner, once. Its intent must be recorded.
-pub(crate) async fn call(
-    processor: &Processor,
-    effect: &Effect,
-    event: &Event,
-    row: &Row,
-    deadline: Timestamp,
-) -> Called {
-    let integration = processor.flows.integration(&effect.integration).expect("parsed flows name their integrations");
-    let bearer = match bearer(processor, effect, integration).await {
-        Ok(bearer) => bearer,
-        Err(error) => return answered(processor, effect, Err(error)),
-    };
-    let trace = event.trace.child(processor.chance.bits());
-    match render(effect, integration, event, row, &trace, bearer) {
-        Ok(request) => {
-            let timeout = request.timeout.min(left(processor, deadline));
-            let answer = processor.partners.call(PartnerRequest { timeout, ..request }).await;
-            answered(processor, effect, answer)
-        }
-        Err(error) => Called::NotRendered(error),
-    }
+/// An event's side of its requests.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'c> {
+    pub(crate) processor: &'c Processor,
+    pub(crate) event: &'c Event,
+    pub(crate) row: &'c Row,
+    pub(crate) deadline: Timestamp,
 }
 
-fn answered(processor: &Processor, effect: &Effect, answer: Result<shared::outcome::Answer, NoAnswer>) -> Called {
-    Called::Answered(classify(answer, effect.guarantee, processor.clock.now()))
-}
-
-/// The newest token of the integration: the last by name.
-async fn bearer(processor: &Processor, effect: &Effect, integration: &Integration) -> Result<Option<Secret>, NoAnswer> {
-    if integration.auth == Auth::None {
-        return Ok(None);
+impl Caller<'_> {
+    /// Calls the effect's partner, once. Its intent must be recorded.
+    pub(crate) async fn call(self, effect: &Effect) -> Called {
+        let tried = self.row.effects.get(&effect.id).map_or(self.row.received_at, |entry| entry.since);
+        let answer = match self.occasion(effect).await {
+            Ok(occasion) => match occasion.call() {
+                Ok(request) => self.send(request).await,
+                Err(error) => return Called::NotRendered(error),
+            },
+            Err(error) => Err(error),
+        };
+        let now = self.processor.clock.now();
+        Called::Answered(classify(answer, self.processor.flows.trust(effect, tried, now), now))
     }
-    let live = processor.secrets.live(&format!("integrations/{}", effect.integration)).await;
-    let secrets = live.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
-    match secrets.last() {
-        Some(secret) => Ok(Some(secret.clone())),
-        None => Err(NoAnswer::NotSent(format!("there is no secret for `{}`", effect.integration))),
-    }
-}
 
-/// What is left of the invocation for a call.
-fn left(processor: &Processor, deadline: Timestamp) -> Duration {
-    deadline.since(processor.clock.now()).saturating_sub(MARGIN)
+    /// Asks the effect's partner whether it happened.
+    pub(crate) async fn look_up(self, effect: &Effect, lookup: &Lookup) -> LookedUp {
+        let asked = match self.occasion(effect).await {
+            Ok(occasion) => match occasion.lookup(lookup) {
+                Ok(request) => self.send(request).await,
+                Err(error) => return LookedUp::CannotSay(error.to_string()),
+            },
+            Err(error) => Err(error),
+        };
+        looked_up(asked, &lookup.found)
+    }
+
+    async fn occasion<'e>(&'e self, effect: &'e Effect) -> Result<Occasion<'e>, NoAnswer> {
+        let integration =
+            self.processor.flows.integration(&effect.integration).expect("parsed flows name their integrations");
+        let bearer = match integration.auth {
+            Auth::None => None,
+            Auth::Bearer => Some(self.token(&effect.integration).await?),
+        };
+        let trace = self.event.trace.child(self.processor.chance.bits());
+        Ok(Occasion { effect, integration, event: self.event, row: self.row, trace, bearer })
+    }
+
+    /// The newest token of the integration: the last by name.
+    async fn token(&self, integration: &str) -> Result<Secret, NoAnswer> {
+        let live = self.processor.secrets.live(&format!("integrations/{integration}")).await;
+        let secrets = live.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
+        secrets.last().cloned().ok_or_else(|| NoAnswer::NotSent(format!("there is no secret for `{integration}`")))
+    }
+
+    async fn send(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+        let timeout = request.timeout.min(self.left());
+        self.processor.partners.call(PartnerRequest { timeout, ..request }).await
+    }
+
+    /// What is left of the invocation for a request.
+    fn left(&self) -> Duration {
+        self.deadline.since(self.processor.clock.now()).saturating_sub(MARGIN)
+    }
 }

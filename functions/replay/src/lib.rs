@@ -13,7 +13,7 @@ use serde_json::Value;
 use shared::ports::{Clock, Queue, Records};
 
 pub use letters::{Letter, park_batch};
-pub use operations::{Operation, operate};
+pub use operations::{Failure, Operation, Verdict, operate};
 
 /// What the replay works with.
 pub struct Replay {

@@ -35,6 +35,29 @@ pub enum Operation {
         /// Why.
         reason: String,
     },
+    /// Says of an effect whether it happened, where nobody could know.
+    Resolve {
+        /// The event's id.
+        id: EventId,
+        /// The effect's.
+        effect: String,
+        /// What a look into the partner's own records showed.
+        verdict: Verdict,
+        /// Who looked.
+        by: String,
+        /// Why it is so.
+        reason: String,
+    },
+}
+
+/// An operator's word on an effect.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Verdict {
+    /// It happened, with this result for the effects after it.
+    Happened(Value),
+    /// It did not.
+    DidNotHappen,
 }
 
 fn default_limit() -> usize {
@@ -44,11 +67,13 @@ fn default_limit() -> usize {
 /// The longest list.
 const MAX_LIMIT: usize = 100;
 
+/// The longest result that an operator may state. It lives in the ledger's row.
+const MAX_RESULT: usize = 256;
+
 /// The longest name or reason that goes into the history.
 const MAX_WORDS: usize = 120;
 
-const HOW: &str =
-    r#"write {"op": "list"}, {"op": "show", "id": "…"} or {"op": "replay", "id": "…", "by": "…", "reason": "…"}"#;
+const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, or {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}"#;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +113,9 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::List { limit } => list(replay, limit).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, by, reason } => send_again(replay, &id, &by, &reason).await,
+        Operation::Resolve { id, effect, verdict, by, reason } => {
+            resolve(replay, &id, &effect, verdict, &by, &reason).await
+        }
     }
 }
 
@@ -122,6 +150,30 @@ async fn send_again(replay: &Replay, id: &EventId, by: &str, reason: &str) -> Re
     replay.records.forget(&kept).await?;
     info!(event = %id, replay = next.replay, by, "replayed");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
+}
+
+/// Writes an operator's word down. The event stays parked: a replay takes it on from there.
+async fn resolve(
+    replay: &Replay,
+    id: &EventId,
+    effect: &str,
+    verdict: Verdict,
+    by: &str,
+    reason: &str,
+) -> Result<Value, Failure> {
+    check_words(by, reason)?;
+    let happened = match verdict {
+        Verdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
+            return Err(refuse(format!("the result must be at most {MAX_RESULT} bytes: name an id, not a record")));
+        }
+        Verdict::Happened(result) => Some(result),
+        Verdict::DidNotHappen => None,
+    };
+    let row = find(replay, id).await?;
+    let next = row.clone().resolved(effect, happened, by, reason, replay.clock.now())?;
+    replay.records.replace(Some(&row), &next).await?;
+    info!(event = %id, effect, by, "resolved");
+    Ok(view::page(&next, None))
 }
 
 fn check_words(by: &str, reason: &str) -> Result<(), Failure> {

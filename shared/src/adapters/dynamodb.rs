@@ -38,7 +38,7 @@ const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zer
     #history = list_append(#history, :moment) \
     REMOVE #retry_at, #parked, #parked_at";
 
-/// The same, with the intent to call the first effect, unless the ledger knows of an effect already.
+/// The same, with the intents to call the first effects, unless the ledger knows of an effect already.
 const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
     #history = list_append(#history, :moment), #effects = if_not_exists(#effects, :first) \
     REMOVE #retry_at, #parked, #parked_at";
@@ -146,7 +146,7 @@ impl Admissions for DynamoLedger {
 #[async_trait]
 impl Claims for DynamoLedger {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
-        let change = if claim.first.is_some() { CLAIM_AND_INTEND } else { CLAIM };
+        let change = if claim.first.is_empty() { CLAIM } else { CLAIM_AND_INTEND };
         let update = self
             .client
             .update_item()
@@ -241,8 +241,8 @@ fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
         (":zero".into(), number(0)),
         (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
     ]);
-    if let Some(first) = claim.first_intent() {
-        values.insert(":first".into(), to_attribute_value(first).map_err(unreadable)?);
+    if !claim.first.is_empty() {
+        values.insert(":first".into(), to_attribute_value(claim.first_intents()).map_err(unreadable)?);
     }
     Ok(values)
 }

@@ -3,6 +3,7 @@
 //! They are YAML under `infra/flows`, reviewed like code and shipped beside it. [`Flows::parse`]
 //! refuses a bad file with its name, line and reason, so that it never reaches an event.
 
+mod effect;
 mod field;
 mod hmac;
 mod key;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use effect::{Effect, Guarantee, Lookup, LookupRequest, Method, Request};
 pub use field::Field;
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
@@ -22,7 +24,6 @@ pub use parse::{File, Problem, Problems};
 pub use source::{IdAt, Scheme, Source};
 
 use crate::retry::Policy;
-use crate::template::{Body, Path};
 use crate::time::duration;
 
 /// Everything that the flows folder says.
@@ -75,10 +76,18 @@ pub struct Integration {
     /// The header under which it takes our idempotency key.
     #[serde(default = "idempotency_key")]
     pub idempotency_header: String,
+    /// How long it remembers our key. Afterwards a `native` effect is to be trusted no more than any.
+    #[serde(default = "key_window", deserialize_with = "duration")]
+    pub key_window: Duration,
 }
 
 fn idempotency_key() -> String {
     "Idempotency-Key".into()
+}
+
+/// Stripe's, and so many others'.
+fn key_window() -> Duration {
+    Duration::from_secs(24 * 3600)
 }
 
 /// How we prove ourselves to a partner.
@@ -118,13 +127,35 @@ pub struct Flow {
     /// How long a key is remembered.
     #[serde(deserialize_with = "duration")]
     pub ttl: Duration,
-    /// What is done for an event, in this order.
+    /// How old an event may get before it is given up on, counted from its acceptance or its replay.
+    #[serde(default = "max_age", deserialize_with = "duration")]
+    pub max_age: Duration,
+    /// What is done for an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
     /// When a failed effect is tried again.
     pub retry: Policy,
 }
 
+/// Within what the queue keeps: a message that waits longer is lost to us.
+fn max_age() -> Duration {
+    Duration::from_secs(24 * 3600)
+}
+
 impl Flow {
+    /// The effects that an effect waits for: what it says it needs, or else the one before it.
+    pub fn needs<'f>(&'f self, effect: &'f Effect) -> Vec<&'f str> {
+        let before = self.effects.iter().take_while(|other| other.id != effect.id).last();
+        match &effect.needs {
+            Some(needs) => needs.iter().map(String::as_str).collect(),
+            None => before.map(|before| before.id.as_str()).into_iter().collect(),
+        }
+    }
+
+    /// The effects that wait for none.
+    pub fn first_stage(&self) -> Vec<&Effect> {
+        self.effects.iter().filter(|effect| self.needs(effect).is_empty()).collect()
+    }
+
     /// The schema of each version that a sender may use.
     pub fn schemas(&self) -> impl Iterator<Item = (u32, &Value)> {
         let older = self.older.iter().map(|(version, schema)| (*version, schema));
@@ -141,72 +172,4 @@ pub struct On {
     /// The event's type, as the source calls it.
     #[serde(rename = "type")]
     pub event_type: String,
-}
-
-/// One side effect: a call to a partner.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Effect {
-    /// Its name within the flow. The ledger knows it by this.
-    pub id: String,
-    /// The partner that is called.
-    pub integration: String,
-    /// What the partner can be trusted with when nobody knows whether a call happened.
-    #[serde(default)]
-    pub guarantee: Guarantee,
-    /// What is sent.
-    pub request: Request,
-    /// What is kept of the answer: a name and a JSON pointer each.
-    #[serde(default)]
-    pub result: BTreeMap<String, String>,
-}
-
-/// What the partner can be trusted with when nobody knows whether a call happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Guarantee {
-    /// It honours our idempotency key: the same call again is harmless.
-    Native,
-    /// Nothing: an unknown outcome is parked for a human. The effect happens at most once.
-    #[default]
-    None,
-}
-
-/// The request that an effect sends, as templates over the event.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Request {
-    /// The HTTP method.
-    pub method: Method,
-    /// The path below the integration's base URL.
-    pub path: Path,
-    /// The JSON body.
-    #[serde(default)]
-    pub body: Option<Body>,
-}
-
-/// The HTTP methods that change something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    /// POST
-    Post,
-    /// PUT
-    Put,
-    /// PATCH
-    Patch,
-    /// DELETE
-    Delete,
-}
-
-impl Method {
-    /// The method's name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Patch => "PATCH",
-            Method::Delete => "DELETE",
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! From the flows folder's files to [`Flows`], or to all that is wrong with them.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::{Flow, Flows, Guarantee, key};
+use super::{Flow, Flows, effect, key};
 use crate::contract::Contract;
 
 /// A file of the flows folder: its path inside the folder, and its text.
@@ -100,14 +100,20 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<String> {
     }
     wrong.extend(check_schemas(flow));
     wrong.extend(key::check(flow, all.source(&flow.on.source)));
-    wrong.extend(check_effects(flow, all));
+    wrong.extend(effect::check(flow, all));
     wrong.extend(flow.retry.check());
     // A retry that outlives the key would run an event that its sender may send anew.
     if flow.ttl <= flow.retry.horizon() {
         wrong.push("ttl must be longer than all retries together".into());
     }
+    if flow.max_age >= QUEUE_RETENTION {
+        wrong.push("max_age must be less than 4 days, for which the queue keeps a message".into());
+    }
     wrong
 }
+
+/// How long the queue keeps a message. The template says the same.
+const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
 
 fn check_schemas(flow: &Flow) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -119,27 +125,6 @@ fn check_schemas(flow: &Flow) -> Vec<String> {
     }
     let compiled = flow.schemas().map(|(version, schema)| (version, Contract::compile(schema)));
     wrong.extend(compiled.filter_map(|(version, contract)| Some(format!("schema {version}: {}", contract.err()?))));
-    wrong
-}
-
-fn check_effects(flow: &Flow, all: &Flows) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if flow.effects.is_empty() {
-        wrong.push("effects is empty: this flow would do nothing".into());
-    }
-    let mut seen = BTreeMap::new();
-    for effect in &flow.effects {
-        if seen.insert(&effect.id, ()).is_some() {
-            wrong.push(format!("two effects are called `{}`", effect.id));
-        }
-        match all.integration(&effect.integration) {
-            None => wrong.push(format!("integrations.yaml has no integration `{}`", effect.integration)),
-            Some(partner) if effect.guarantee == Guarantee::Native && partner.idempotency_header.is_empty() => {
-                wrong.push(format!("effect `{}` is native, but `{}` takes no key", effect.id, effect.integration));
-            }
-            Some(_) => (),
-        }
-    }
     wrong
 }
 

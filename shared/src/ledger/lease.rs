@@ -1,12 +1,12 @@
 //! A worker's hold on an event, from the claim to its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{Death, Entry, Moment, Progress, Reason, Row, State};
-use crate::flow::{Effect, Flow, Guarantee};
+use crate::flow::{Effect, Flow, Flows, Guarantee, Lookup};
 use crate::time::Timestamp;
 
 /// A worker's wish to hold an event.
@@ -16,16 +16,16 @@ pub struct Claim {
     pub now: Timestamp,
     /// How long it wants to hold it.
     pub lease: Duration,
-    /// The effect that it would call first. The claim records the intent, which saves a write: it
-    /// counts only if the ledger knows of no effect yet.
-    pub first: Option<String>,
+    /// The effects that it would call first. The claim records the intents, which saves a write: they
+    /// count only if the ledger knows of no effect yet.
+    pub first: Vec<String>,
 }
 
 impl Claim {
     /// The effects' entries as the claim would write them into an untouched row.
-    pub fn first_intent(&self) -> Option<BTreeMap<String, Entry>> {
-        let entry = Entry { attempts: 1, at: self.now, progress: Progress::Intent };
-        self.first.clone().map(|first| BTreeMap::from([(first, entry)]))
+    pub fn first_intents(&self) -> BTreeMap<String, Entry> {
+        let entry = Entry { attempts: 1, since: self.now, at: self.now, progress: Progress::Intent };
+        self.first.iter().map(|first| (first.clone(), entry.clone())).collect()
     }
 
     /// The claim's line in the event's history.
@@ -80,9 +80,9 @@ impl Row {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
     row: Row,
-    /// The effect whose intent was written under this lease. An intent that is older than the lease
+    /// The effects whose intents were written under this lease. An intent that is older than the lease
     /// belongs to a worker that is gone.
-    intended: Option<String>,
+    intended: BTreeSet<String>,
 }
 
 /// A lease at its end: the row as it is left behind.
@@ -99,10 +99,14 @@ impl Closed {
 /// What a lease does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next<'f> {
-    /// Call this effect: its intent is recorded.
-    Call(&'f Effect),
-    /// Record the intent to call this effect.
-    Intend(&'f Effect),
+    /// Call these effects, side by side: their intents are recorded.
+    Call(Vec<&'f Effect>),
+    /// Record the intents to call these effects.
+    Intend(Vec<&'f Effect>),
+    /// Ask the partner whether this effect happened.
+    Lookup(&'f Effect, &'f Lookup),
+    /// Whether an effect happened can be asked then, and not before.
+    Wait(Timestamp),
     /// Nobody knows whether this effect happened, and it must not be tried.
     Unknown(&'f Effect, String),
     /// Every effect is done.
@@ -123,10 +127,12 @@ impl Lease {
         row.parked = None;
         row.parked_at = None;
         row.history.push(claim.moment());
+        let mut intended = BTreeSet::new();
         if untouched {
-            row.effects = claim.first_intent().unwrap_or_default();
+            row.effects = claim.first_intents();
+            intended.extend(claim.first.iter().cloned());
         }
-        Lease { row, intended: claim.first.clone().filter(|_| untouched) }
+        Lease { row, intended }
     }
 
     /// The row as this lease leaves it.
@@ -139,32 +145,61 @@ impl Lease {
         self.row.effects.get(&effect.id).map_or(0, |entry| entry.attempts)
     }
 
-    /// What to do next: effects run in the flow's order, and what is done is never done again.
-    pub fn next<'f>(&self, flow: &'f Flow) -> Next<'f> {
-        let open = flow.effects.iter().find(|effect| !self.is_done(effect));
-        let Some(effect) = open else { return Next::Finish };
-        match self.row.effects.get(&effect.id).map(|entry| &entry.progress) {
-            Some(Progress::Intent) if self.intended.as_ref() == Some(&effect.id) => Next::Call(effect),
+    /// What to do next. An effect waits for what it needs; what is done is never done again.
+    pub fn next<'f>(&self, flow: &'f Flow, flows: &Flows, now: Timestamp) -> Next<'f> {
+        let open: Vec<&Effect> = flow.effects.iter().filter(|effect| !self.is_done(&effect.id)).collect();
+        let ready = open.iter().filter(|effect| flow.needs(effect).iter().all(|need| self.is_done(need)));
+        let next: Vec<Next<'f>> = ready.map(|effect| self.next_of(effect, flows, now)).collect();
+        merge(next)
+    }
+
+    fn next_of<'f>(&self, effect: &'f Effect, flows: &Flows, now: Timestamp) -> Next<'f> {
+        let Some(entry) = self.row.effects.get(&effect.id) else { return Next::Intend(vec![effect]) };
+        match &entry.progress {
+            Progress::Intent if self.intended.contains(&effect.id) => Next::Call(vec![effect]),
             // The worker that meant to call it is gone. An intent without an outcome is unknown.
-            Some(Progress::Intent) => match effect.guarantee {
-                Guarantee::Native => Next::Intend(effect),
-                Guarantee::None => Next::Unknown(effect, "the worker was lost during the call".into()),
-            },
-            Some(Progress::Unknown { error }) => Next::Unknown(effect, error.clone()),
-            Some(Progress::Failed { .. } | Progress::Done { .. }) | None => Next::Intend(effect),
+            Progress::Intent => self.doubt(effect, entry, "the worker was lost during the call", flows, now),
+            Progress::Unknown { error } => self.doubt(effect, entry, error, flows, now),
+            Progress::Failed { .. } | Progress::Done { .. } => Next::Intend(vec![effect]),
         }
     }
 
-    fn is_done(&self, effect: &Effect) -> bool {
-        let entry = self.row.effects.get(&effect.id);
+    /// Nobody knows whether the effect happened: what can its partner be trusted with?
+    fn doubt<'f>(&self, effect: &'f Effect, entry: &Entry, error: &str, flows: &Flows, now: Timestamp) -> Next<'f> {
+        match (flows.trust(effect, entry.since, now), &effect.lookup) {
+            (Guarantee::Native, _) => Next::Intend(vec![effect]),
+            (Guarantee::Lookup, Some(lookup)) if entry.at + lookup.after > now => Next::Wait(entry.at + lookup.after),
+            (Guarantee::Lookup, Some(lookup)) => Next::Lookup(effect, lookup),
+            _ => Next::Unknown(effect, error.to_owned()),
+        }
+    }
+
+    fn is_done(&self, effect: &str) -> bool {
+        let entry = self.row.effects.get(effect);
         entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. }))
     }
 
     /// A call is about to be made.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
-        self.set(effect, Entry { attempts, at: now, progress: Progress::Intent });
-        self.intended = Some(effect.id.clone());
+        self.set(effect, attempts, Progress::Intent, now);
+        self.intended.insert(effect.id.clone());
+    }
+
+    /// The calls that were about to be made are not made after all.
+    ///
+    /// Left standing, their intents would be taken for calls of a worker that is gone.
+    pub fn withdraw(&mut self) {
+        for id in std::mem::take(&mut self.intended) {
+            self.row.step += 1;
+            match self.row.effects.get_mut(&id) {
+                Some(entry) if entry.attempts > 1 => {
+                    entry.attempts -= 1;
+                    entry.progress = Progress::Failed { error: "not called".into() };
+                }
+                _ => drop(self.row.effects.remove(&id)),
+            }
+        }
     }
 
     /// The call happened.
@@ -217,18 +252,42 @@ impl Lease {
     }
 
     fn came_to(&mut self, effect: &Effect, progress: Progress, now: Timestamp) {
-        let attempts = self.attempts(effect);
-        self.set(effect, Entry { attempts, at: now, progress });
-        self.intended = None;
+        self.set(effect, self.attempts(effect), progress, now);
+        self.intended.remove(&effect.id);
     }
 
-    fn set(&mut self, effect: &Effect, entry: Entry) {
+    fn set(&mut self, effect: &Effect, attempts: u32, progress: Progress, now: Timestamp) {
         self.row.step += 1;
-        self.row.effects.insert(effect.id.clone(), entry);
+        let since = self.row.effects.get(&effect.id).map_or(now, |entry| entry.since);
+        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, progress });
     }
 
     fn note(&mut self, effect: &Effect, now: Timestamp, what: &str) {
         let what = format!("{} {}: {what}", effect.id, self.attempts(effect));
         self.row.note(now, what);
+    }
+}
+
+/// One step for all effects that are ready: first what stops the event, then what is to be found out,
+/// then what is to be written down, so that what can be called is called together.
+fn merge(steps: Vec<Next<'_>>) -> Next<'_> {
+    let (mut calls, mut intents, mut wait) = (Vec::new(), Vec::new(), None);
+    let mut lookup = None;
+    for step in steps {
+        match step {
+            Next::Unknown(..) => return step,
+            Next::Lookup(..) => lookup = lookup.or(Some(step)),
+            Next::Intend(effects) => intents.extend(effects),
+            Next::Call(effects) => calls.extend(effects),
+            Next::Wait(until) => wait = wait.min(Some(until)).or(Some(until)),
+            Next::Finish => (),
+        }
+    }
+    match (lookup, intents.is_empty(), calls.is_empty(), wait) {
+        (Some(lookup), ..) => lookup,
+        (None, false, ..) => Next::Intend(intents),
+        (None, true, false, _) => Next::Call(calls),
+        (None, true, true, Some(until)) => Next::Wait(until),
+        (None, true, true, None) => Next::Finish,
     }
 }

@@ -98,6 +98,8 @@ pub struct Row {
     /// How often an operator replayed it.
     #[serde(default)]
     pub replay: u32,
+    /// When it was accepted or last replayed: its age counts from here.
+    pub queued_at: Timestamp,
     /// What happened to it, in order.
     pub history: Vec<Moment>,
     /// When the row may be forgotten, in seconds since the Unix epoch.
@@ -115,6 +117,8 @@ pub struct Row {
 pub struct Entry {
     /// How often it was intended since the event was accepted or last replayed.
     pub attempts: u32,
+    /// When it was first intended. The partner has known our key since then, if it knows it.
+    pub since: Timestamp,
     /// When it came to this.
     pub at: Timestamp,
     /// What it came to.
@@ -171,6 +175,8 @@ pub enum Reason {
     AttemptsSpent,
     /// Nobody can know whether an effect happened.
     UnknownOutcome,
+    /// It waited longer than its flow allows.
+    Expired,
     /// A request could not be made from the event.
     Template,
     /// Its flow is not, or no longer, here.
@@ -190,6 +196,7 @@ impl Reason {
             Reason::Terminal => "terminal",
             Reason::AttemptsSpent => "attempts_spent",
             Reason::UnknownOutcome => "unknown_outcome",
+            Reason::Expired => "expired",
             Reason::Template => "template",
             Reason::UnknownFlow => "unknown_flow",
             Reason::Crashed => "crashed",
@@ -233,6 +240,7 @@ impl Row {
             effects: BTreeMap::new(),
             death: None,
             replay: event.replay,
+            queued_at: now,
             history: vec![Moment { at: now, what: "accepted".into() }],
             expires_at: (now + UNSETTLED_RETENTION).secs(),
             parked: None,
@@ -253,6 +261,12 @@ impl Row {
             _ => None,
         });
         Value::Object(done.collect())
+    }
+
+    /// Whether nobody knows of some effect whether it happened.
+    pub fn in_doubt(&self) -> bool {
+        let doubtful = |entry: &Entry| matches!(entry.progress, Progress::Intent | Progress::Unknown { .. });
+        self.effects.values().any(doubtful)
     }
 
     fn note(&mut self, at: Timestamp, what: impl Into<String>) {

@@ -1,5 +1,7 @@
 //! What an operator may do to a dead letter.
 
+use serde_json::Value;
+
 use super::{Death, Progress, Reason, Row, State};
 use crate::event::Event;
 use crate::time::Timestamp;
@@ -56,11 +58,40 @@ impl Row {
         self.epoch += 1;
         self.step = 0;
         self.replay += 1;
+        self.queued_at = now;
         self.death = None;
         self.retry_at = None;
         self.effects.values_mut().for_each(|entry| entry.attempts = 0);
         let replay = self.replay;
         self.note(now, format!("replay {replay} by {by}: {why}"));
+        Ok(self)
+    }
+
+    /// The row, with an operator's word on an effect of which nobody knew whether it happened. It stays
+    /// dead: a replay takes it on from there.
+    pub fn resolved(
+        mut self,
+        effect: &str,
+        happened: Option<Value>,
+        by: &str,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<Self, Refusal> {
+        let id = self.id.clone();
+        let unknown = || Refusal(format!("`{effect}` of {id} is not unknown: there is nothing to resolve"));
+        let entry = self.effects.get_mut(effect).filter(|_| self.state == State::Dead).ok_or_else(unknown)?;
+        // An intent without an outcome is as unknown as a call without an answer.
+        if !matches!(entry.progress, Progress::Unknown { .. } | Progress::Intent) {
+            return Err(unknown());
+        }
+        let verdict = if happened.is_some() { "happened" } else { "did not happen" };
+        entry.progress = match happened {
+            Some(result) => Progress::Done { result },
+            None => Progress::Failed { error: format!("{by} says that it did not happen") },
+        };
+        entry.at = now;
+        self.step += 1;
+        self.note(now, format!("{effect} {verdict}, says {by}: {why}"));
         Ok(self)
     }
 

@@ -69,7 +69,7 @@ async fn admitted(ledger: &impl Ledger, name: &str) -> Event {
 }
 
 fn claim_at(now: Timestamp) -> Claim {
-    Claim { now, lease: LEASE, first: Some("crm".into()) }
+    Claim { now, lease: LEASE, first: vec!["crm".into()] }
 }
 
 async fn claimed(ledger: &impl Ledger, id: &EventId, now: Timestamp) -> Lease {

@@ -1,6 +1,7 @@
 //! The three functions over the models, on a virtual clock.
 
 mod contract;
+mod effects;
 mod faults;
 mod hostile;
 mod http;

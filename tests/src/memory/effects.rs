@@ -1,0 +1,259 @@
+//! Effects side by side, and effects of which nobody knows whether they happened.
+
+use std::time::Duration;
+
+use replay::{Operation, Verdict, operate};
+use serde_json::json;
+use shared::flow::Flows;
+use shared::key::EventId;
+use shared::ledger::{Reason, State};
+use shared::model::Script;
+
+use super::world::{World, flows_with};
+use crate::fixtures::{files, lead};
+
+/// The shipped flow with these effects: a name, and what else its YAML says.
+fn flow_of(effects: &[(&str, &str)]) -> Flows {
+    flows_with(|yaml| replace_effects(&yaml, effects))
+}
+
+fn replace_effects(yaml: &str, effects: &[(&str, &str)]) -> String {
+    let (head, rest) = yaml.split_once("effects:\n").expect("a flow has effects");
+    let (_, tail) = rest.split_once("\nretry:").expect("a flow has a policy");
+    let one = |(id, more): &(&str, &str)| {
+        format!(
+            "  - {{id: {id}, integration: crm, request: {{method: POST, path: /{id}}}, result: {{id: /id}}, {more}}}\n"
+        )
+    };
+    format!("{head}effects:\n{}\nretry:{tail}", effects.iter().map(one).collect::<String>())
+}
+
+const LOOKUP: &str =
+    "guarantee: lookup, lookup: {after: 5s, request: {path: '/find?key={{ event.data.event_id }}'}, found: /id}";
+
+async fn accepted(world: &World) -> EventId {
+    world.post(&lead()).await.expect("a good lead").id
+}
+
+/// What the partner was asked, as method and path.
+fn asked(world: &World) -> Vec<String> {
+    world.partners.calls().into_iter().map(|(_, request)| format!("{} {}", request.method, request.path)).collect()
+}
+
+async fn reason(world: &World, id: &EventId) -> Option<Reason> {
+    world.row(id).await.death.map(|death| death.reason)
+}
+
+#[tokio::test]
+async fn effects_side_by_side_cost_two_writes() {
+    let side = "guarantee: native, needs: []";
+    let world = World::with(flow_of(&[("a", side), ("b", side), ("c", side)]));
+    let id = accepted(&world).await;
+    world.poll().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.ledger.writes(), 1 + 2, "the admission, the claim, the outcomes");
+}
+
+#[tokio::test]
+async fn an_effect_without_a_guarantee_is_written_down_at_once() {
+    let side = "guarantee: none, needs: []";
+    let world = World::with(flow_of(&[("a", side), ("b", side), ("c", side)]));
+    accepted(&world).await;
+    world.poll().await;
+    assert_eq!(world.ledger.writes(), 1 + 1 + 3, "the admission, the claim, each outcome alone");
+}
+
+#[tokio::test]
+async fn an_effect_waits_for_what_it_needs() {
+    let world = World::with(flow_of(&[
+        ("a", "guarantee: native, needs: []"),
+        ("b", "guarantee: native, needs: []"),
+        ("c", "guarantee: native, needs: [a, b]"),
+    ]));
+    accepted(&world).await;
+    world.poll().await;
+    assert_eq!(asked(&world), ["POST /a", "POST /b", "POST /c"]);
+    assert_eq!(world.ledger.writes(), 1 + 3, "two stages cost three writes");
+}
+
+#[tokio::test]
+async fn of_effects_side_by_side_only_the_failed_one_is_tried_again() {
+    let side = "guarantee: native, needs: []";
+    let world = World::with(flow_of(&[("a", side), ("b", side), ("c", "guarantee: native, needs: [a, b]")]));
+    world.partners.script([Script::Status(200), Script::Status(500)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(asked(&world), ["POST /a", "POST /b", "POST /b", "POST /c"]);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn of_effects_side_by_side_one_that_is_refused_buries_the_event_and_keeps_the_others() {
+    let side = "guarantee: native, needs: []";
+    let world = World::with(flow_of(&[("a", side), ("b", side)]));
+    world.partners.script([Script::Status(400), Script::Status(200)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::Terminal));
+    assert_eq!(world.row(&id).await.results(), json!({"b": {"id": "id_2"}}));
+}
+
+#[tokio::test]
+async fn a_lookup_that_finds_it_spares_the_second_call() {
+    for lost in [Script::Hang, Script::Panic, Script::Status(502)] {
+        let world = World::with(flow_of(&[("a", LOOKUP)]));
+        world.partners.script([lost.clone(), Script::Status(200)]);
+        let id = accepted(&world).await;
+        world.drain().await;
+        assert_eq!(asked(&world), ["POST /a", "GET /find?key=evt%5F1001"], "{lost:?}");
+        assert_eq!(world.row(&id).await.results(), json!({"a": {"id": "id_2"}}), "{lost:?}");
+        let calls = world.partners.calls();
+        assert!(calls[1].0.since(calls[0].0) >= Duration::from_secs(5), "not before it has settled: {lost:?}");
+        assert!(calls[1].1.headers.iter().all(|(name, _)| name != "Idempotency-Key"), "a question has no key");
+    }
+}
+
+#[tokio::test]
+async fn a_lookup_that_misses_it_lets_it_be_called_again() {
+    let world = World::with(flow_of(&[("a", LOOKUP)]));
+    world.partners.script([Script::Hang, Script::Status(404)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(asked(&world), ["POST /a", "GET /find?key=evt%5F1001", "POST /a"]);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn a_lookup_that_cannot_say_is_asked_again_and_is_no_attempt() {
+    let world = World::with(flow_of(&[("a", LOOKUP)]));
+    world.partners.script([Script::Hang].into_iter().chain(vec![Script::Status(500); 6]));
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(asked(&world).len(), 1 + 7);
+    let row = world.row(&id).await;
+    assert_eq!((row.state, row.effects["a"].attempts), (State::Succeeded, 1));
+}
+
+#[tokio::test]
+async fn a_lookup_that_never_says_ends_as_unknown() {
+    let world = World::with(flow_of(&[("a", LOOKUP)]));
+    world.partners.script([Script::Hang].into_iter().chain(vec![Script::Status(500); 20_000]));
+    let id = accepted(&world).await;
+    // Hour by hour: the policy alone would ask a thousand times.
+    for _ in 0..30 {
+        world.poll().await;
+        world.clock.advance(Duration::from_secs(3600));
+    }
+    assert_eq!(reason(&world, &id).await, Some(Reason::UnknownOutcome));
+    assert_eq!(asked(&world).iter().filter(|asked| asked.starts_with("POST")).count(), 1);
+}
+
+/// A partner forgets our key after a while. A call that may have happened before must not be repeated.
+#[tokio::test]
+async fn a_key_that_the_partner_forgot_guards_nothing() {
+    let flows = |effect: &str| {
+        let mut files = files();
+        files[1].text.push_str("  key_window: 1m\n");
+        files[2].text = replace_effects(&files[2].text, &[("a", effect)]);
+        Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    // The lease and the redelivery take longer than the window.
+    let world = World::with(flows("guarantee: native"));
+    world.partners.script([Script::Panic]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!((asked(&world).len(), reason(&world, &id).await), (1, Some(Reason::UnknownOutcome)));
+
+    let world = World::with(flows(&LOOKUP.replace("guarantee: lookup", "guarantee: native")));
+    world.partners.script([Script::Panic]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(asked(&world), ["POST /a", "GET /find?key=evt%5F1001"], "where it can be asked, it is");
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn an_event_that_waited_too_long_is_given_up_on_and_can_be_replayed() {
+    let world = World::new();
+    let id = accepted(&world).await;
+    world.clock.advance(Duration::from_secs(25 * 3600));
+    world.poll().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::Expired));
+    assert!(asked(&world).is_empty());
+    assert!(world.row(&id).await.effects.is_empty(), "an intent that was withdrawn is no doubt");
+
+    world.park().await;
+    let again = Operation::Replay { id: id.clone(), by: "ada".into(), reason: "better late".into() };
+    operate(&world.replay, again).await.expect("a replay");
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded, "its age counts from the replay");
+}
+
+/// An event whose one effect may have happened, parked.
+async fn in_doubt() -> (World, EventId) {
+    let world = World::with(flow_of(&[("a", "guarantee: none"), ("b", "guarantee: native")]));
+    world.partners.script([Script::Hang]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    world.park().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::UnknownOutcome));
+    (world, id)
+}
+
+async fn resolve_and_replay(world: &World, id: &EventId, verdict: Verdict) {
+    let (id, by, reason) = (id.clone(), "ada".to_owned(), "saw the partner's log".to_owned());
+    let resolve =
+        Operation::Resolve { id: id.clone(), effect: "a".into(), verdict, by: by.clone(), reason: reason.clone() };
+    operate(&world.replay, resolve.clone()).await.expect("it is unknown");
+    let twice = operate(&world.replay, resolve).await.expect_err("it is known now").to_string();
+    assert!(twice.contains("nothing to resolve"), "{twice}");
+    operate(&world.replay, Operation::Replay { id, by, reason }).await.expect("nothing is unknown");
+    world.drain().await;
+}
+
+#[tokio::test]
+async fn what_happened_is_not_called_again() {
+    let (world, id) = in_doubt().await;
+    resolve_and_replay(&world, &id, Verdict::Happened(json!({"id": "found by hand"}))).await;
+    assert_eq!(asked(&world), ["POST /a", "POST /b"]);
+    assert_eq!(world.row(&id).await.results()["a"], json!({"id": "found by hand"}));
+    assert!(world.story(&id).await.contains(&"a happened, says ada: saw the partner's log".to_owned()));
+}
+
+#[tokio::test]
+async fn what_did_not_happen_is_called() {
+    let (world, id) = in_doubt().await;
+    resolve_and_replay(&world, &id, Verdict::DidNotHappen).await;
+    assert_eq!(asked(&world), ["POST /a", "POST /a", "POST /b"]);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+/// A worker wakes up after its lease ended, and both it and its successor finish the call.
+#[tokio::test]
+async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
+    for (guarantee, calls) in [("native", 2), ("none", 1)] {
+        let world = World::with(flow_of(&[("a", &format!("guarantee: {guarantee}"))]));
+        let id = accepted(&world).await;
+        let slow = world.events.receive(1)[0].clone();
+        let claim = shared::ledger::Claim {
+            now: crate::fixtures::NOW,
+            lease: Duration::from_secs(60),
+            first: vec!["a".into()],
+        };
+        let lease =
+            shared::ports::Claims::claim(&world.ledger, &id, &claim).await.expect("an answer").expect("it is free");
+        let mut late = lease.clone();
+        late.done(
+            &world.processor.flows.flow("lead-routing").expect("the flow").effects[0],
+            json!({}),
+            crate::fixtures::NOW,
+        );
+        // The slow worker is in its call, which the model does not see. Its successor comes after the lease.
+        world.clock.advance(Duration::from_secs(200));
+        world.drain().await;
+        assert_eq!(asked(&world).len() + 1, calls, "{guarantee}");
+        let late = late.succeed(Duration::from_secs(1), crate::fixtures::NOW);
+        let fenced = shared::ports::Claims::close(&world.ledger, &late).await;
+        assert_eq!(fenced, Err(shared::ports::WriteError::Fenced), "{guarantee}: {}", slow.message_id);
+    }
+}
