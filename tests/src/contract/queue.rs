@@ -15,7 +15,8 @@ use shared::ports::{DeadLetter, DeadLetters, Queue, Visibility};
 use super::on_model_and_emulator;
 use crate::fixtures::{NOW, event};
 
-const VISIBILITY: Duration = Duration::from_secs(2);
+/// Long enough for a busy machine to get through a test's steps before it ends.
+const VISIBILITY: Duration = Duration::from_secs(4);
 const MAX_RECEIVES: usize = 3;
 
 /// A pair of queues under test: our ports, and the consumer's side that Lambda plays in AWS.
@@ -107,13 +108,13 @@ async fn a_postponed_head_withholds_its_visible_tail(queues: impl Queues) {
     send(&queues, &[("a1", "a"), ("a2", "a")]).await;
     let batch = queues.receive().await;
     assert_eq!(ids(&batch), ["a1", "a2"]);
-    let delay = Duration::from_secs(4);
+    let delay = Duration::from_secs(8);
     queues.visibility().postpone(&batch[0].receipt, delay).await.expect("the queue answers");
     queues.visibility().postpone(&batch[1].receipt, Duration::ZERO).await.expect("the queue answers");
     // Past the queue's own visibility timeout, and before the head's time.
-    queues.pass(Duration::from_millis(2500)).await;
+    queues.pass(Duration::from_millis(4500)).await;
     assert_eq!(queues.receive().await, []);
-    queues.pass(Duration::from_millis(2500)).await;
+    queues.pass(Duration::from_millis(4500)).await;
     assert_eq!(ids(&queues.receive().await), ["a1", "a2"]);
 }
 
