@@ -6,6 +6,7 @@
 mod batch;
 mod effect;
 mod process;
+mod run;
 
 pub use batch::{Received, handle, process_batch};
 pub use process::{Processor, Verdict, process};
