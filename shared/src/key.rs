@@ -145,21 +145,21 @@ fn moment(part: &Part, text: &str) -> Result<Timestamp, KeyError> {
 }
 
 /// Texts hashed one after another, each behind its length, so that `ab`+`c` is not `a`+`bc`.
-struct Parts(Sha256);
+pub(crate) struct Parts(Sha256);
 
 impl Parts {
     /// Starts with what is hashed, so that no id is ever a group.
-    fn new(purpose: &str) -> Self {
+    pub(crate) fn new(purpose: &str) -> Self {
         Parts(Sha256::new()).and(purpose)
     }
 
-    fn and(mut self, part: &str) -> Self {
+    pub(crate) fn and(mut self, part: &str) -> Self {
         self.0.update((part.len() as u64).to_be_bytes());
         self.0.update(part.as_bytes());
         self
     }
 
-    fn hex(self) -> String {
+    pub(crate) fn hex(self) -> String {
         hex(&self.0.finalize())
     }
 }

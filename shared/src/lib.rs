@@ -21,8 +21,12 @@ pub mod limit;
 pub mod signature;
 pub mod trace;
 
+pub mod budget;
+pub mod contact;
 pub mod ledger;
 pub mod outcome;
+pub mod overrides;
+pub mod pressure;
 pub mod request;
 pub mod retry;
 

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::budget::{Budget, Spending};
+use crate::contact::{Upsert, Upserted};
 use crate::event::Event;
 use crate::key::EventId;
 use crate::ledger::{Claim, Closed, Death, Found, Lease, Row};
 use crate::limit::{Draw, Tat};
 use crate::outcome::{Answer, NoAnswer};
+use crate::overrides::{Accepted, Stored};
+use crate::pressure::{Leases, State as BreakerState, Take};
 use crate::request::PartnerRequest;
 use crate::signature::Secret;
 use crate::time::Timestamp;
@@ -188,4 +192,79 @@ pub trait Limits: Send + Sync {
     ///
     /// A write that lands twice takes twice: the bucket is emptier than it should be, never fuller.
     async fn draw(&self, bucket: &str, draw: &Draw) -> Result<Drawn, Unavailable>;
+}
+
+/// What came of taking a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is the taker's until its lease lapses.
+    Yours,
+    /// The slots are not as the take supposes. These are their leases, if anybody knows them.
+    Refused(Option<Leases>),
+}
+
+/// The slots of partners that bear only so many calls at once.
+#[async_trait]
+pub trait Slots: Send + Sync {
+    /// Takes a slot. One conditional write, no read. One that lands twice takes one slot.
+    async fn take(&self, slots: &str, take: &Take) -> Result<Taken, Unavailable>;
+
+    /// Gives a slot back. One conditional write; nothing happens if the holder has none any more.
+    async fn give(&self, slots: &str, holder: &str) -> Result<(), Unavailable>;
+}
+
+/// What came of a breaker's replacement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swapped {
+    /// It is written.
+    Written,
+    /// The breaker has moved on. This is how it is, if anybody knows it.
+    Refused(Option<BreakerState>),
+}
+
+/// The circuit breakers that all containers share.
+#[async_trait]
+pub trait Breakers: Send + Sync {
+    /// The breaker as it was a moment ago.
+    async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable>;
+
+    /// Writes `next` in the place of the version that was seen, where zero is none. One conditional
+    /// write, no read. One that lands twice is written.
+    async fn swap(&self, breaker: &str, seen: u64, next: &BreakerState, now: Timestamp)
+    -> Result<Swapped, Unavailable>;
+}
+
+/// The retries that all events of a contact share.
+#[async_trait]
+pub trait Budgets: Send + Sync {
+    /// Takes one retry from the budget at this key, if there is one. Conditional writes, no read: one
+    /// as a rule, and one more for each slot that somebody else took first.
+    ///
+    /// A write that lands twice takes two: fewer retries than there should be, never more.
+    async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable>;
+}
+
+/// The contacts.
+#[async_trait]
+pub trait Contacts: Send + Sync {
+    /// Makes a contact or changes the fields that are named. `by` and `at` are the event's id and when
+    /// it was received, so that the same upsert again changes nothing and gives the same answer. One
+    /// write, no condition.
+    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
+}
+
+/// Where overrides of retry policies are kept. Asked seldom:
+/// [`Policies`](crate::overrides::Policies) stands before it.
+#[async_trait]
+pub trait OverrideStore: Send + Sync {
+    /// A flow's override, now.
+    async fn read(&self, flow: &str) -> Result<Option<Stored>, Unavailable>;
+}
+
+/// The operator's side of the overrides.
+#[async_trait]
+pub trait Overrides: OverrideStore {
+    /// Writes a flow's override in the place of the version that was seen, 0 where there was none, and
+    /// says its version. Fenced if somebody else wrote another one meanwhile.
+    async fn put(&self, accepted: &Accepted, seen: u64) -> Result<u64, WriteError>;
 }

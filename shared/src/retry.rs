@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::budget::Budget;
 use crate::time::duration;
 
 /// A flow's retry policy.
@@ -12,18 +13,27 @@ use crate::time::duration;
 pub struct Policy {
     /// How the delay grows.
     pub strategy: Strategy,
-    /// The ceiling of the first delay.
+    /// The ceiling of the first delay, and of every one where the strategy is fixed.
     #[serde(deserialize_with = "duration")]
     pub base: Duration,
-    /// By what the ceiling grows with each attempt.
+    /// By what the ceiling grows with each attempt. Nothing to a fixed strategy.
+    #[serde(default = "doubling")]
     pub multiplier: f64,
     /// What no ceiling exceeds.
     #[serde(deserialize_with = "duration")]
     pub max_delay: Duration,
     /// How much of the delay is left to chance.
+    #[serde(default)]
     pub jitter: Jitter,
     /// How often one effect is called before the event is a dead letter.
     pub max_attempts: u32,
+    /// How many retries all events of one contact share. Without it, each event has its own only.
+    #[serde(default)]
+    pub budget_per_contact: Option<Budget>,
+}
+
+fn doubling() -> f64 {
+    2.0
 }
 
 /// How the delay grows.
@@ -32,19 +42,29 @@ pub struct Policy {
 pub enum Strategy {
     /// Each ceiling is the one before times the multiplier.
     Exponential,
+    /// Every ceiling is the first.
+    Fixed,
 }
 
 /// How much of the delay is left to chance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Jitter {
     /// All of it: anything from nothing to the ceiling, so that a crowd does not come back at once.
+    #[default]
     Full,
+    /// Half of it: from half of the ceiling to all of it, where a partner needs some rest in any case.
+    Equal,
+    /// Nothing: a crowd that failed at once comes back at once.
+    None,
 }
 
 impl Policy {
     /// The longest delay after attempt number `attempt`, counted from 1.
     pub fn ceiling(&self, attempt: u32) -> Duration {
+        if self.strategy == Strategy::Fixed {
+            return self.base.min(self.max_delay);
+        }
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.base.as_secs_f64() * self.multiplier.powi(exponent);
         Duration::from_secs_f64(grown.clamp(0.0, self.max_delay.as_secs_f64()))
@@ -53,8 +73,13 @@ impl Policy {
     /// The delay after attempt number `attempt`. `chance` is drawn evenly from 0 to 1; what the
     /// partner asked for in `Retry-After` is waited out in any case.
     pub fn delay(&self, attempt: u32, chance: f64, retry_after: Option<Duration>) -> Duration {
-        let Jitter::Full = self.jitter;
-        let delay = self.ceiling(attempt).mul_f64(chance.clamp(0.0, 1.0));
+        let chance = chance.clamp(0.0, 1.0);
+        let share = match self.jitter {
+            Jitter::Full => chance,
+            Jitter::Equal => 0.5 + chance / 2.0,
+            Jitter::None => 1.0,
+        };
+        let delay = self.ceiling(attempt).mul_f64(share);
         retry_after.unwrap_or_default().min(MAX_RETRY_AFTER) + delay
     }
 
@@ -78,6 +103,7 @@ impl Policy {
         if self.max_delay > MAX_DELAY {
             wrong.push("retry.max_delay must be at most 1h".into());
         }
+        wrong.extend(self.budget_per_contact.iter().flat_map(Budget::check));
         wrong
     }
 }
@@ -105,7 +131,36 @@ mod tests {
             max_delay: Duration::from_secs(120),
             jitter: Jitter::Full,
             max_attempts: 7,
+            budget_per_contact: None,
         }
+    }
+
+    fn read(yaml: &str) -> Result<Policy, String> {
+        serde_saphyr::from_str(yaml).map_err(|error| error.without_snippet().to_string())
+    }
+
+    #[test]
+    fn a_policy_reads_as_the_stories_tell_it() {
+        let short = read("{strategy: exponential, base: 2s, max_delay: 120s, max_attempts: 7}");
+        assert_eq!(short, Ok(policy()));
+        let cart = read(
+            "{strategy: fixed, base: 500ms, max_delay: 500ms, jitter: equal, max_attempts: 3, \
+             budget_per_contact: {count: 5, window: 1h}}",
+        );
+        let cart = cart.expect("a policy");
+        assert_eq!((cart.strategy, cart.jitter), (Strategy::Fixed, Jitter::Equal));
+        assert_eq!(cart.budget_per_contact, Some(Budget { count: 5, window: Duration::from_secs(3600) }));
+        assert_eq!(cart.check(), Vec::<String>::new());
+        assert!(read("{strategy: linear, base: 2s, max_delay: 120s, max_attempts: 7}").is_err());
+        assert!(read("{strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 7, retries: 9}").is_err());
+    }
+
+    #[test]
+    fn a_fixed_ceiling_does_not_grow() {
+        let fixed = Policy { strategy: Strategy::Fixed, ..policy() };
+        let ceilings: Vec<u64> = [1, 2, 7, u32::MAX].map(|n| fixed.ceiling(n).as_secs()).into();
+        assert_eq!(ceilings, [2, 2, 2, 2]);
+        assert_eq!(fixed.horizon(), Duration::from_secs(6 * 2));
     }
 
     #[test]
@@ -120,6 +175,14 @@ mod tests {
         assert_eq!(policy().delay(3, 0.0, None), Duration::ZERO);
         assert_eq!(policy().delay(3, 0.5, None), Duration::from_secs(4));
         assert_eq!(policy().delay(3, 1.0, None), Duration::from_secs(8));
+    }
+
+    #[test]
+    fn equal_jitter_spans_the_upper_half_and_none_nothing() {
+        let delays =
+            |jitter| [0.0, 0.5, 1.0].map(|chance| Policy { jitter, ..policy() }.delay(3, chance, None).as_secs());
+        assert_eq!(delays(Jitter::Equal), [4, 6, 8]);
+        assert_eq!(delays(Jitter::None), [8, 8, 8]);
     }
 
     #[test]
@@ -141,5 +204,7 @@ mod tests {
         assert_eq!(Policy { multiplier: f64::NAN, ..policy() }.check().len(), 1);
         assert_eq!(Policy { base: Duration::ZERO, ..policy() }.check().len(), 1);
         assert_eq!(Policy { max_delay: Duration::from_secs(7200), ..policy() }.check().len(), 1);
+        let none = Some(Budget { count: 0, window: Duration::ZERO });
+        assert_eq!(Policy { budget_per_contact: none, ..policy() }.check().len(), 2);
     }
 }

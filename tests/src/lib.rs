@@ -4,6 +4,7 @@
 //! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
+//! - [`pressure`]: a fleet of containers before one partner, and what that costs.
 //! - [`signatures`]: our signatures against the providers' own libraries.
 //! - [`template`]: the numbers that the template's pieces must agree on.
 //!
@@ -16,5 +17,6 @@ mod contract;
 mod fixtures;
 mod limits;
 mod memory;
+mod pressure;
 mod signatures;
 mod template;

@@ -6,6 +6,7 @@ use shared::event::Event;
 use shared::flow::{Auth, Effect, Lookup};
 use shared::ledger::Row;
 use shared::outcome::{Answer, LookedUp, NoAnswer, Outcome, classify, looked_up};
+use shared::pressure::Ended;
 use shared::request::{Occasion, PartnerRequest};
 use shared::signature::Secret;
 use shared::template::TemplateError;
@@ -17,8 +18,21 @@ use crate::process::{MARGIN, Processor};
 pub(crate) enum Called {
     /// It was made, or at least tried.
     Answered(Outcome),
+    /// It was not made: something of our own was missing. It may be made later.
+    Unprepared(String),
     /// Its request could not be made from this event.
     NotRendered(TemplateError),
+}
+
+impl Called {
+    /// What it says about the partner's health.
+    pub(crate) fn says(&self) -> Ended {
+        match self {
+            Called::Answered(Outcome::Done(_) | Outcome::Terminal(_)) => Ended::Success,
+            Called::Answered(Outcome::Retryable { .. } | Outcome::Unknown(_)) => Ended::Failure,
+            Called::Unprepared(_) | Called::NotRendered(_) => Ended::Neutral,
+        }
+    }
 }
 
 /// An event's side of its requests.
@@ -34,12 +48,13 @@ impl Caller<'_> {
     /// Calls the effect's partner, once. Its intent must be recorded.
     pub(crate) async fn call(self, effect: &Effect) -> Called {
         let tried = self.row.effects.get(&effect.id).map_or(self.row.received_at, |entry| entry.since);
-        let answer = match self.occasion(effect).await {
-            Ok(occasion) => match occasion.call() {
-                Ok(request) => self.send(request).await,
-                Err(error) => return Called::NotRendered(error),
-            },
-            Err(error) => Err(error),
+        let occasion = match self.occasion(effect).await {
+            Ok(occasion) => occasion,
+            Err(error) => return Called::Unprepared(error),
+        };
+        let answer = match occasion.call() {
+            Ok(request) => self.send(request).await,
+            Err(error) => return Called::NotRendered(error),
         };
         let now = self.processor.clock.now();
         Called::Answered(classify(answer, self.processor.flows.trust(effect, tried, now), now))
@@ -47,17 +62,17 @@ impl Caller<'_> {
 
     /// Asks the effect's partner whether it happened.
     pub(crate) async fn look_up(self, effect: &Effect, lookup: &Lookup) -> LookedUp {
-        let asked = match self.occasion(effect).await {
-            Ok(occasion) => match occasion.lookup(lookup) {
-                Ok(request) => self.send(request).await,
-                Err(error) => return LookedUp::CannotSay(error.to_string()),
-            },
-            Err(error) => Err(error),
+        let occasion = match self.occasion(effect).await {
+            Ok(occasion) => occasion,
+            Err(error) => return LookedUp::CannotSay(error),
         };
-        looked_up(asked, &lookup.found)
+        match occasion.lookup(lookup) {
+            Ok(request) => looked_up(self.send(request).await, &lookup.found),
+            Err(error) => LookedUp::CannotSay(error.to_string()),
+        }
     }
 
-    async fn occasion<'e>(&'e self, effect: &'e Effect) -> Result<Occasion<'e>, NoAnswer> {
+    async fn occasion<'e>(&'e self, effect: &'e Effect) -> Result<Occasion<'e>, String> {
         let integration =
             self.processor.flows.integration(&effect.integration).expect("parsed flows name their integrations");
         let bearer = match integration.auth {
@@ -69,10 +84,10 @@ impl Caller<'_> {
     }
 
     /// The newest token of the integration: the last by name.
-    async fn token(&self, integration: &str) -> Result<Secret, NoAnswer> {
+    async fn token(&self, integration: &str) -> Result<Secret, String> {
         let live = self.processor.secrets.live(&format!("integrations/{integration}")).await;
-        let secrets = live.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
-        secrets.last().cloned().ok_or_else(|| NoAnswer::NotSent(format!("there is no secret for `{integration}`")))
+        let secrets = live.map_err(|error| error.to_string())?;
+        secrets.last().cloned().ok_or_else(|| format!("there is no secret for `{integration}`"))
     }
 
     async fn send(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {

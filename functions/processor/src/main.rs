@@ -6,9 +6,11 @@ use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle};
 use shared::adapters::{
-    DynamoLedger, Environment, HttpPartners, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws,
-    log_as_json, read_flows,
+    DynamoBudgets, DynamoLedger, DynamoLimits, DynamoOverrides, DynamoPressure, Environment, HttpPartners,
+    SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json, read_flows,
 };
+use shared::overrides::Policies;
+use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
 use shared::time::Timestamp;
 
@@ -18,6 +20,7 @@ async fn main() -> Result<(), Error> {
     let mut environment = Environment::default();
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
+    let limits = environment.text("LIMITS_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
@@ -26,7 +29,17 @@ async fn main() -> Result<(), Error> {
     environment.check()?;
 
     let aws = aws().await;
+    let pressure = DynamoPressure::new(&aws, &limits);
+    let gate = Gate::new(
+        Box::new(DynamoLimits::new(&aws, &limits)),
+        Box::new(pressure.clone()),
+        Box::new(pressure),
+        Box::new(SystemChance),
+    );
     let processor = &Processor {
+        policies: Policies::new(Box::new(DynamoOverrides::new(&aws, &limits))),
+        budgets: Box::new(DynamoBudgets::new(&aws, limits)),
+        gate,
         flows: read_flows(Path::new(&flows))?,
         lease,
         ledger: Box::new(DynamoLedger::new(&aws, table)),

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use shared::event::Event;
-use shared::flow::{Effect, Flow, Flows};
+use shared::flow::{Effect, Flow, Flows, Integration};
 use shared::ledger::{Claim, Closed, Death, Found, Lease, Reason};
-use shared::ports::{Chance, Claims, Clock, DeadLetter, DeadLetters, Partners, Secrets, Visibility, WriteError};
+use shared::overrides::Policies;
+use shared::ports::{
+    Budgets, Chance, Claims, Clock, DeadLetter, DeadLetters, Partners, Secrets, Visibility, WriteError,
+};
+use shared::pressure::Gate;
 use shared::time::Timestamp;
 use tracing::{error, info, warn};
 
@@ -23,6 +27,12 @@ pub struct Processor {
     pub visibility: Box<dyn Visibility>,
     /// The queue of dead letters.
     pub dead_letters: Box<dyn DeadLetters>,
+    /// The retry policies in force.
+    pub policies: Policies,
+    /// What is left of each contact's retries.
+    pub budgets: Box<dyn Budgets>,
+    /// Who may call a partner now.
+    pub gate: Gate,
     /// What proves us to the partners.
     pub secrets: Box<dyn Secrets>,
     /// The partners' APIs.
@@ -91,16 +101,12 @@ impl Work<'_> {
     /// Whether the invocation lasts long enough for any one effect of the flow.
     pub(crate) fn has_time(&self, flow: Option<&Flow>) -> bool {
         let effects = flow.into_iter().flat_map(|flow| &flow.effects);
-        let longest = effects.map(|effect| self.timeout(effect)).max().unwrap_or_default();
+        let longest = effects.map(|effect| self.partner(effect).timeout).max().unwrap_or_default();
         self.deadline.since(self.now()) >= longest + MARGIN
     }
 
-    fn timeout(&self, effect: &Effect) -> Duration {
-        self.processor.flows.integration(&effect.integration).map(|partner| partner.timeout).unwrap_or_default()
-    }
-
     async fn claim(&self, flow: Option<&Flow>) -> Verdict {
-        let first = flow.into_iter().flat_map(Flow::first_stage).map(|effect| effect.id.clone()).collect();
+        let first = flow.map(|flow| self.first_intents(flow)).unwrap_or_default();
         let claim = Claim { now: self.now(), lease: self.processor.lease, first };
         match self.processor.ledger.claim(&self.event.id, &claim).await {
             Ok(Ok(lease)) => self.settle(flow, lease).await,
@@ -110,6 +116,18 @@ impl Work<'_> {
                 Verdict::Again(OUTAGE_DELAY)
             }
         }
+    }
+
+    /// The intents that the claim may write: none where a partner might not be called now, because an
+    /// intent without a call would be taken for a call.
+    fn first_intents(&self, flow: &Flow) -> Vec<String> {
+        let first = flow.first_stage();
+        let free = |effect: &&Effect| !self.partner(effect).pressure.is_limited();
+        if first.iter().all(free) { first.iter().map(|effect| effect.id.clone()).collect() } else { Vec::new() }
+    }
+
+    pub(crate) fn partner(&self, effect: &Effect) -> &Integration {
+        self.processor.flows.integration(&effect.integration).expect("parsed flows name their integrations")
     }
 
     /// Somebody else has it, had it, or buried it.

@@ -26,6 +26,8 @@ pub struct Address {
     pub ledger_table: String,
     /// The rate limits' table.
     pub limits_table: String,
+    /// The contacts' table.
+    pub contacts_table: String,
     /// The queue that intake sends to.
     pub events_queue_url: String,
     /// The queue that dead letters go to.

@@ -36,18 +36,20 @@ pub struct DynamoLimits {
 
 impl DynamoLimits {
     /// The buckets in this table.
-    ///
-    /// A limit is not worth much of a sender's patience: the ledger and the queue come after it. So
-    /// it has less time than they, connecting included, and one repetition.
     pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
-        let timeouts = TimeoutConfig::builder()
-            .operation_attempt_timeout(Duration::from_millis(500))
-            .operation_timeout(Duration::from_millis(800))
-            .build();
-        let retries = RetryConfig::standard().with_max_attempts(2).with_initial_backoff(Duration::from_millis(20));
-        let config = Builder::from(aws).timeout_config(timeouts).retry_config(retries).build();
-        Self { client: Client::from_conf(config), table: table.into() }
+        Self { client: client(aws), table: table.into() }
     }
+}
+
+/// A limit is not worth much of a sender's patience: the ledger and the queue come after it. So it has
+/// less time than they, connecting included, and one repetition.
+pub(super) fn client(aws: &SdkConfig) -> Client {
+    let timeouts = TimeoutConfig::builder()
+        .operation_attempt_timeout(Duration::from_millis(500))
+        .operation_timeout(Duration::from_millis(800))
+        .build();
+    let retries = RetryConfig::standard().with_max_attempts(2).with_initial_backoff(Duration::from_millis(20));
+    Client::from_conf(Builder::from(aws).timeout_config(timeouts).retry_config(retries).build())
 }
 
 #[async_trait]

@@ -1,13 +1,17 @@
 //! The ports on AWS and on the machine. Only a `main.rs` builds these.
 
+mod budgets;
 mod chance;
 mod clock;
 mod config;
+mod contacts;
 mod dynamodb;
 mod flows;
 mod http;
 mod limits;
 mod logs;
+mod overrides;
+mod pressure;
 mod sqs;
 mod ssm;
 
@@ -17,14 +21,18 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
+pub use budgets::DynamoBudgets;
 pub use chance::SystemChance;
 pub use clock::SystemClock;
 pub use config::{ConfigError, Environment};
+pub use contacts::DynamoContacts;
 pub use dynamodb::DynamoLedger;
 pub use flows::{FlowsError, read_flows};
 pub use http::HttpPartners;
 pub use limits::DynamoLimits;
 pub use logs::log_as_json;
+pub use overrides::DynamoOverrides;
+pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;
 

@@ -23,6 +23,7 @@ pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
 pub use parse::{File, Problem, Problems};
 pub use source::{IdAt, Scheme, Source};
 
+use crate::pressure::Pressure;
 use crate::retry::Policy;
 use crate::time::duration;
 
@@ -79,6 +80,9 @@ pub struct Integration {
     /// How long it remembers our key. Afterwards a `native` effect is to be trusted no more than any.
     #[serde(default = "key_window", deserialize_with = "duration")]
     pub key_window: Duration,
+    /// How hard it may be pressed.
+    #[serde(flatten)]
+    pub pressure: Pressure,
 }
 
 fn idempotency_key() -> String {

@@ -129,14 +129,14 @@ fn check_schemas(flow: &Flow) -> Vec<String> {
 }
 
 fn check_integrations(flows: &Flows) -> Vec<Problem> {
-    let plain = flows.integrations.iter().filter(|(_, partner)| !partner.base_url.starts_with("https://"));
-    plain
-        .map(|(name, _)| Problem {
-            file: "integrations.yaml".into(),
-            at: None,
-            what: format!("base_url of `{name}` must start with https://"),
-        })
-        .collect()
+    let mut problems = Vec::new();
+    for (name, partner) in &flows.integrations {
+        let plain = (!partner.base_url.starts_with("https://")).then(|| "base_url must start with https://".to_owned());
+        let wrong = plain.into_iter().chain(partner.pressure.check());
+        let problem = |what| Problem { file: "integrations.yaml".into(), at: None, what: format!("`{name}`: {what}") };
+        problems.extend(wrong.map(problem));
+    }
+    problems
 }
 
 /// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes.

@@ -234,6 +234,13 @@ impl Lease {
         self.close(State::Retrying, format!("retry in {} ms", delay.as_millis()), now)
     }
 
+    /// The event waits for `delay` until its partner can be called. That is no attempt.
+    #[must_use]
+    pub fn defer(mut self, delay: Duration, why: &str, now: Timestamp) -> Closed {
+        self.row.retry_at = Some(now + delay);
+        self.close(State::Retrying, format!("deferred for {} ms: {why}", delay.as_millis()), now)
+    }
+
     /// The event is a dead letter.
     #[must_use]
     pub fn bury(mut self, reason: Reason, effect: Option<&Effect>, error: &str, now: Timestamp) -> Closed {

@@ -173,6 +173,8 @@ pub enum Reason {
     Terminal,
     /// The partner failed as often as the policy allows.
     AttemptsSpent,
+    /// The partner failed, and the contact has had all the retries that its flow allows it.
+    BudgetExhausted,
     /// Nobody can know whether an effect happened.
     UnknownOutcome,
     /// It waited longer than its flow allows.
@@ -195,6 +197,7 @@ impl Reason {
         match self {
             Reason::Terminal => "terminal",
             Reason::AttemptsSpent => "attempts_spent",
+            Reason::BudgetExhausted => "budget_exhausted",
             Reason::UnknownOutcome => "unknown_outcome",
             Reason::Expired => "expired",
             Reason::Template => "template",

@@ -3,9 +3,13 @@
 //! A model earns its trust in the contract suite, which runs it beside the real adapter. Handles are
 //! cheap to clone, and all clones share one state.
 
+mod budgets;
+mod contacts;
 mod ledger;
 mod limits;
+mod overrides;
 mod partners;
+mod pressure;
 mod queue;
 
 use std::collections::BTreeMap;
@@ -15,9 +19,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use budgets::ModelBudgets;
+pub use contacts::ModelContacts;
 pub use ledger::ModelLedger;
 pub use limits::ModelLimits;
+pub use overrides::ModelOverrides;
 pub use partners::{ModelPartners, Script};
+pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
 
 use crate::ports::{Chance, Clock, SecretStore, Unavailable};

@@ -1,6 +1,6 @@
 //! Partners in memory: they do as they are told, and remember what they were asked.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -35,6 +35,7 @@ pub struct ModelPartners {
 #[derive(Debug, Default)]
 struct State {
     script: VecDeque<Script>,
+    failing: BTreeSet<String>,
     calls: Vec<(Timestamp, PartnerRequest)>,
 }
 
@@ -49,6 +50,11 @@ impl ModelPartners {
         locked(&self.state).script.extend(script);
     }
 
+    /// Fails the first call to each of these paths with 503.
+    pub fn fail_paths(&self, paths: &[&str]) {
+        locked(&self.state).failing.extend(paths.iter().map(|path| (*path).to_owned()));
+    }
+
     /// Every call so far, and when it came.
     pub fn calls(&self) -> Vec<(Timestamp, PartnerRequest)> {
         locked(&self.state).calls.clone()
@@ -61,8 +67,10 @@ impl Partners for ModelPartners {
         let timeout = request.timeout;
         let (script, number) = {
             let mut state = locked(&self.state);
+            let fails = state.failing.remove(&request.path);
             state.calls.push((self.clock.now(), request));
-            (state.script.pop_front().unwrap_or(Script::Status(200)), state.calls.len())
+            let script = if fails { Some(Script::Status(503)) } else { state.script.pop_front() };
+            (script.unwrap_or(Script::Status(200)), state.calls.len())
         };
         let answer = |status, retry_after: Option<&str>| {
             Ok(Answer {

@@ -131,6 +131,42 @@ async fn a_partner_that_fails_for_good_makes_a_dead_letter_that_can_be_replayed(
     }
 }
 
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_failure_that_passes_is_tried_again_within_growing_delays() {
+    let system = System::take().await;
+    system.tell_partner(json!({"mode": "status", "status": 500, "times": 2})).await;
+    let id = system.post(&new_lead("transient")).await.id();
+    let page = system.until(&id, "succeeded").await;
+    let calls = system.calls().await;
+    assert_eq!(
+        calls.iter().map(|call| call["status"].clone()).collect::<Vec<_>>(),
+        [json!(500), json!(500), json!(200)]
+    );
+    let policy = crate::fixtures::lead_routing().retry;
+    let history: Vec<String> = page["history"].as_array().expect("moments").iter().map(Value::to_string).collect();
+    let delays: Vec<u64> =
+        history.iter().filter_map(|moment| moment.split("retry in ").nth(1)?.split(' ').next()?.parse().ok()).collect();
+    assert_eq!(delays.len(), 2, "{history:?}");
+    for (attempt, delay) in (1..).zip(delays) {
+        assert!(u128::from(delay) <= policy.ceiling(attempt).as_millis(), "delay {attempt} is {delay} ms");
+    }
+    assert!(policy.ceiling(2) > policy.ceiling(1), "the ceiling grows");
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_partner_that_asks_for_patience_gets_it() {
+    let system = System::take().await;
+    system.tell_partner(json!({"mode": "status", "status": 429, "retry_after": "7", "times": 1})).await;
+    let id = system.post(&new_lead("patience")).await.id();
+    system.until(&id, "succeeded").await;
+    let times: Vec<Timestamp> =
+        system.calls().await.iter().filter_map(|call| Timestamp::parse(call["time"].as_str()?)).collect();
+    assert_eq!(times.len(), 2);
+    assert!(times[1].since(times[0]) >= Duration::from_secs(7), "{times:?}");
+}
+
 /// The partner does what it is asked, and the worker dies before it hears so.
 #[tokio::test]
 #[ignore = "needs the local cloud: make test"]

@@ -3,8 +3,12 @@
 //! The models earn their trust here: what the other tests see over them is what the real ledger and
 //! the real queues do.
 
+mod budgets;
+mod contacts;
 mod ledger;
 mod limits;
+mod overrides;
+mod pressure;
 mod queue;
 mod secrets;
 mod storm;

@@ -6,6 +6,7 @@ mod faults;
 mod hostile;
 mod http;
 mod intake;
+mod pressure;
 mod processor;
 mod replay;
 mod secrets;

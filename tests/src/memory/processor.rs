@@ -8,7 +8,7 @@ use shared::flow::Flows;
 use shared::key::EventId;
 use shared::ledger::{Progress, Reason, Row, State};
 use shared::model::Script;
-use shared::ports::Clock;
+use shared::ports::{Clock, Overrides};
 
 use super::world::{World, flows_with, policy};
 use crate::fixtures::{lead, lead_of};
@@ -180,6 +180,47 @@ async fn the_head_of_a_group_backs_off_and_its_tail_waits_for_it() {
 }
 
 #[tokio::test]
+async fn a_batch_over_four_groups_keeps_exactly_what_is_not_done() {
+    let world = World::new();
+    // Groups a to d of 3, 3, 2 and 2 messages; the second of a and the first of c fail.
+    for (n, person) in ["a", "a", "a", "b", "b", "b", "c", "c", "d", "d"].into_iter().enumerate() {
+        world.post(&lead_of(&format!("{person}{n}"), &format!("{person}@example.com"))).await.expect("a good lead");
+    }
+    world.partners.fail_paths(&["/leads/a1", "/leads/c6"]);
+    let kept = world.poll().await;
+    assert_eq!(kept.len(), 2 + 2, "a from its second message on, and all of c");
+    let succeeded = world.ledger.rows().into_iter().filter(|row| row.state == State::Succeeded).count();
+    assert_eq!(succeeded, 6);
+    world.drain().await;
+    for person in ["a", "b", "c", "d"] {
+        let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, request)| request.path).collect();
+        let mut of_one: Vec<&String> =
+            paths.iter().filter(|path| path.starts_with(&format!("/leads/{person}"))).collect();
+        of_one.dedup();
+        assert!(of_one.is_sorted(), "order is kept in each group: {of_one:?}");
+    }
+}
+
+/// One contact whose partner always fails does not hold up the others.
+#[tokio::test]
+async fn a_failing_contact_holds_up_nobody_else() {
+    let world = World::new();
+    for n in 0..20 {
+        world.post(&lead_of(&format!("noisy{n}"), "noisy@example.com")).await.expect("a good lead");
+    }
+    for n in 0..5 {
+        world.post(&lead_of(&format!("quiet{n}"), &format!("quiet{n}@example.com"))).await.expect("a good lead");
+    }
+    let noisy: Vec<String> = (0..20).map(|n| format!("/leads/noisy{n}")).collect();
+    world.partners.fail_paths(&noisy.iter().map(String::as_str).collect::<Vec<_>>());
+    let started = world.clock.now();
+    while world.ledger.rows().iter().filter(|row| row.state == State::Succeeded).count() < 5 {
+        world.poll().await;
+        assert!(world.clock.now().since(started) < Duration::from_secs(1), "the quiet ones do not wait");
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_event_touches_nobody_else() {
     let world = World::new();
     world.events.put("group", "bad", "not an event", BTreeMap::new());
@@ -249,4 +290,40 @@ impl World {
     fn trace_id(&self) -> String {
         self.ledger.rows()[0].trace.id()
     }
+}
+
+#[tokio::test]
+async fn an_operator_changes_the_policy_without_a_deploy() {
+    let world = World::new();
+    let flow = crate::fixtures::lead_routing();
+    let policy = shared::overrides::accept(&flow, r#"{"max_attempts": 5}"#).expect("a good override");
+    world.overrides.put(&policy, 0).await.expect("nobody else wrote");
+    world.partners.script(vec![Script::Status(500); 10]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 5);
+    assert_eq!(death(&world.row(&id).await), (Reason::AttemptsSpent, 5));
+}
+
+/// One contact's failing events share its retries; another contact's do not.
+#[tokio::test]
+async fn a_contact_has_so_many_retries_and_no_more() {
+    let world = World::with(flows_with(|yaml| {
+        yaml.replace("max_attempts: 3", "max_attempts: 3\n  budget_per_contact: {count: 3, window: 1h}")
+    }));
+    let mut ids = Vec::new();
+    for n in 0..4 {
+        ids.push(world.post(&lead_of(&format!("evt_{n}"), "ada@example.com")).await.expect("a good lead").id);
+    }
+    let other = world.post(&lead_of("evt_9", "grace@example.com")).await.expect("a good lead").id;
+    world.partners.script(vec![Script::Status(503); 100]);
+    world.drain().await;
+    let mut reasons = Vec::new();
+    for id in &ids {
+        reasons.push(death(&world.row(id).await).0);
+    }
+    assert_eq!(reasons[0], Reason::AttemptsSpent, "the first event takes two of the three retries");
+    assert!(reasons[1..].iter().all(|reason| *reason == Reason::BudgetExhausted), "{reasons:?}");
+    assert_eq!(death(&world.row(&other).await), (Reason::AttemptsSpent, 3));
+    assert_eq!(world.partners.calls().len(), 3 + 2 + 1 + 1 + 3, "the bound holds over all of them");
 }

@@ -12,9 +12,12 @@ use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelChance, ModelClock, ModelLedger, ModelLimits, ModelPartners, ModelQueue, ModelSecrets,
+    Delivered, ModelBudgets, ModelChance, ModelClock, ModelLedger, ModelLimits, ModelOverrides, ModelPartners,
+    ModelPressure, ModelQueue, ModelSecrets,
 };
+use shared::overrides::Policies;
 use shared::ports::{Clock, Rows};
+use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
 use shared::signature::{Secret, standard_webhooks_signature};
 use shared::trace::Trace;
@@ -38,6 +41,8 @@ pub(crate) struct World {
     pub(crate) dead_letters: ModelQueue,
     pub(crate) partners: ModelPartners,
     pub(crate) limits: ModelLimits,
+    pub(crate) pressure: ModelPressure,
+    pub(crate) overrides: ModelOverrides,
     pub(crate) secrets: ModelSecrets,
     pub(crate) intake: Intake,
     pub(crate) processor: Processor,
@@ -57,6 +62,8 @@ impl World {
         let events = ModelQueue::new(clock.clone(), VISIBILITY).redrive_to(dead_letters.clone(), MAX_RECEIVES);
         let partners = ModelPartners::new(clock.clone());
         let limits = ModelLimits::default();
+        let pressure = ModelPressure::default();
+        let overrides = ModelOverrides::default();
         let secrets = ModelSecrets::default();
         secrets.put("sources/web-forms", SECRET);
         secrets.put("receipts/web-forms", RECEIPTS_TOKEN);
@@ -72,7 +79,16 @@ impl World {
             clock: Box::new(clock.clone()),
             chance: Box::new(chance.clone()),
         };
+        let gate = Gate::new(
+            Box::new(limits.clone()),
+            Box::new(pressure.clone()),
+            Box::new(pressure.clone()),
+            Box::new(chance.clone()),
+        );
         let processor = Processor {
+            policies: Policies::new(Box::new(overrides.clone())),
+            budgets: Box::new(ModelBudgets::default()),
+            gate,
             flows,
             lease: LEASE,
             ledger: Box::new(ledger.clone()),
@@ -88,7 +104,20 @@ impl World {
             queue: Box::new(events.clone()),
             clock: Box::new(clock.clone()),
         };
-        World { clock, ledger, events, dead_letters, partners, limits, secrets, intake, processor, replay }
+        World {
+            clock,
+            ledger,
+            events,
+            dead_letters,
+            partners,
+            limits,
+            pressure,
+            overrides,
+            secrets,
+            intake,
+            processor,
+            replay,
+        }
     }
 
     /// A sender posts this.

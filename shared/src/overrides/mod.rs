@@ -1,0 +1,221 @@
+//! Retry policies that are changed at run time, with no deploy.
+//!
+//! An override names what it changes and leaves the rest to the flow: `{"max_attempts": 5}`. It is
+//! merged over the flow's policy, and what comes of it must be as good as a policy in a flow file.
+//! Only an [`Accepted`] one can be written. A flow may have changed since, so the reader checks again,
+//! and goes by the last good one until somebody mends it.
+
+mod cache;
+mod policies;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+pub use cache::{Cache, InForce, Problem, Source};
+pub use policies::Policies;
+
+use crate::budget::Budget;
+use crate::flow::Flow;
+use crate::retry::{Jitter, Policy, Strategy};
+use crate::time::duration;
+
+/// What an operator changes in a flow's policy. What is absent stays as the flow has it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Override {
+    #[serde(deserialize_with = "some")]
+    strategy: Option<Strategy>,
+    #[serde(deserialize_with = "some_duration")]
+    base: Option<Duration>,
+    #[serde(deserialize_with = "some")]
+    multiplier: Option<f64>,
+    #[serde(deserialize_with = "some_duration")]
+    max_delay: Option<Duration>,
+    #[serde(deserialize_with = "some")]
+    jitter: Option<Jitter>,
+    #[serde(deserialize_with = "some")]
+    max_attempts: Option<u32>,
+    /// Null takes the flow's budget away.
+    #[serde(deserialize_with = "some")]
+    budget_per_contact: Option<Option<Budget>>,
+}
+
+/// An override as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// How often the flow's override was written. It never goes back.
+    pub version: u64,
+    /// The override, as JSON.
+    pub text: String,
+}
+
+/// An override that a flow can go by. Only [`accept`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    flow: String,
+    text: String,
+}
+
+impl Accepted {
+    /// The flow's name.
+    pub fn flow(&self) -> &str {
+        &self.flow
+    }
+
+    /// The override, as JSON.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A flow cannot go by this override.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct Refused(pub Vec<String>);
+
+/// Takes an operator's override of a flow's policy, as JSON. `{}` takes the override back.
+pub fn accept(flow: &Flow, text: &str) -> Result<Accepted, Refused> {
+    merged(flow, text)?;
+    Ok(Accepted { flow: flow.name.clone(), text: text.to_owned() })
+}
+
+/// The flow's policy under an override, or nothing where it overrides nothing.
+fn merged(flow: &Flow, text: &str) -> Result<Option<Policy>, Refused> {
+    if text.len() > MAX_TEXT {
+        return Err(Refused(vec![format!("an override must have at most {MAX_TEXT} bytes")]));
+    }
+    let change = read(text).map_err(|error| Refused(vec![error.to_string()]))?;
+    if change == Override::default() {
+        return Ok(None);
+    }
+    let policy = change.over(&flow.retry);
+    let mut wrong = policy.check();
+    // A retry that outlives the key would run an event that its sender may send anew.
+    if wrong.is_empty() && flow.ttl <= policy.horizon() {
+        wrong.push("all retries together must be shorter than the flow's ttl".into());
+    }
+    if wrong.is_empty() { Ok(Some(policy)) } else { Err(Refused(wrong)) }
+}
+
+/// An override names what it changes: a list would do for serde, but not for us.
+fn read(text: &str) -> serde_json::Result<Override> {
+    let named: Map<String, Value> = serde_json::from_str(text)?;
+    serde_json::from_value(named.into())
+}
+
+impl Override {
+    fn over(self, policy: &Policy) -> Policy {
+        Policy {
+            strategy: self.strategy.unwrap_or(policy.strategy),
+            base: self.base.unwrap_or(policy.base),
+            multiplier: self.multiplier.unwrap_or(policy.multiplier),
+            max_delay: self.max_delay.unwrap_or(policy.max_delay),
+            jitter: self.jitter.unwrap_or(policy.jitter),
+            max_attempts: self.max_attempts.unwrap_or(policy.max_attempts),
+            budget_per_contact: self.budget_per_contact.unwrap_or(policy.budget_per_contact),
+        }
+    }
+}
+
+/// An override is a handful of short fields.
+const MAX_TEXT: usize = 1024;
+
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
+/// What is there, null included: only what is absent is `None`.
+fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{File, Flows};
+
+    const FILES: [(&str, &str); 3] = [
+        ("sources.yaml", include_str!("../../../infra/flows/sources.yaml")),
+        ("integrations.yaml", include_str!("../../../infra/flows/integrations.yaml")),
+        ("flows/lead-routing.yaml", include_str!("../../../infra/flows/flows/lead-routing.yaml")),
+    ];
+
+    /// The shipped flow for leads with a policy of 2 s, doubled, 3 attempts, 5 an hour and contact.
+    pub(super) fn flow() -> Flow {
+        let files = FILES.map(|(path, text)| File { path: path.into(), text: text.into() });
+        let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+        let mut flow = flows.flow("lead-routing").expect("the flow").clone();
+        flow.retry = Policy {
+            strategy: Strategy::Exponential,
+            base: Duration::from_secs(2),
+            multiplier: 2.0,
+            max_delay: Duration::from_secs(120),
+            jitter: Jitter::Full,
+            max_attempts: 3,
+            budget_per_contact: Some(Budget { count: 5, window: Duration::from_secs(3600) }),
+        };
+        flow
+    }
+
+    #[test]
+    fn what_is_absent_stays_as_the_flow_has_it() {
+        let attempts = Policy { max_attempts: 5, ..flow().retry };
+        assert_eq!(merged(&flow(), r#"{"max_attempts": 5}"#), Ok(Some(attempts)));
+        let whole = r#"{"strategy": "fixed", "base": "1s", "multiplier": 3, "max_delay": "2s", "jitter": "none",
+            "max_attempts": 2, "budget_per_contact": {"count": 1, "window": "10m"}}"#;
+        let policy = Policy {
+            strategy: Strategy::Fixed,
+            base: Duration::from_secs(1),
+            multiplier: 3.0,
+            max_delay: Duration::from_secs(2),
+            jitter: Jitter::None,
+            max_attempts: 2,
+            budget_per_contact: Some(Budget { count: 1, window: Duration::from_secs(600) }),
+        };
+        assert_eq!(merged(&flow(), whole), Ok(Some(policy)));
+    }
+
+    #[test]
+    fn null_takes_the_budget_away_and_nothing_takes_the_override_back() {
+        let unbounded = Policy { budget_per_contact: None, ..flow().retry };
+        assert_eq!(merged(&flow(), r#"{"budget_per_contact": null}"#), Ok(Some(unbounded)));
+        assert_eq!(merged(&flow(), "{}"), Ok(None));
+    }
+
+    #[test]
+    fn a_bad_override_is_refused_with_reasons() {
+        let padded = format!("{{{}}}", " ".repeat(MAX_TEXT));
+        for bad in [
+            "",
+            "5",
+            "[]",
+            r#"{"attempts": 5}"#,
+            r#"{"base": "soon"}"#,
+            r#"{"base": null}"#,
+            r#"{"jitter": null}"#,
+            &padded,
+        ] {
+            assert!(accept(&flow(), bad).is_err(), "{bad}");
+        }
+        let refused = |text: &str| accept(&flow(), text).expect_err("refused").to_string();
+        assert_eq!(refused(r#"{"max_attempts": 99}"#), "retry.max_attempts must be from 1 to 20");
+        assert_eq!(
+            refused(r#"{"base": "121s", "multiplier": 0}"#),
+            "retry.multiplier must be from 1 to 10; retry.base must be more than nothing and at most retry.max_delay",
+            "all of it at once"
+        );
+    }
+
+    #[test]
+    fn retries_never_outlive_the_key() {
+        let flow = Flow { ttl: Duration::from_secs(3600), ..flow() };
+        let slow = r#"{"strategy": "fixed", "base": "30m", "max_delay": "30m"}"#;
+        assert_eq!(
+            accept(&flow, slow),
+            Err(Refused(vec!["all retries together must be shorter than the flow's ttl".into()]))
+        );
+        assert!(accept(&Flow { ttl: Duration::from_secs(3601), ..flow }, slow).is_ok());
+    }
+}

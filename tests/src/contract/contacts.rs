@@ -1,0 +1,119 @@
+//! The contacts' contract.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use shared::adapters::{DynamoContacts, aws};
+use shared::contact::{Scalar, Upsert, Upserted};
+use shared::key::EventId;
+use shared::model::ModelContacts;
+use shared::ports::Contacts;
+
+use super::on_model_and_emulator;
+use crate::fixtures::NOW;
+
+fn model() -> ModelContacts {
+    ModelContacts::default()
+}
+
+async fn emulator() -> DynamoContacts {
+    let table = std::env::var("LEDGERLINE_CONTACTS_TABLE").expect("make test names the table");
+    DynamoContacts::new(&aws().await, table)
+}
+
+on_model_and_emulator!(
+    a_contact_is_created_once,
+    the_same_upsert_again_changes_nothing_and_says_the_same,
+    fields_are_merged_left_alone_and_removed,
+    every_kind_of_value_comes_back_as_it_was,
+    a_field_may_be_called_as_a_reserved_word,
+    of_many_at_once_one_creates_and_all_are_merged,
+    tenants_do_not_share_contacts,
+);
+
+/// An email that no other test and no earlier run knows.
+fn fresh(name: &str) -> String {
+    let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
+    format!("{name}-{unique}@example.com")
+}
+
+fn upsert(email: &str, fields: Value) -> Upsert {
+    Upsert::new("acme", email, fields.as_object().expect("an object")).expect("a contact")
+}
+
+async fn upserted(contacts: &impl Contacts, email: &str, event: &str, fields: Value) -> Upserted {
+    contacts.upsert(&upsert(email, fields), &EventId::named(event), NOW).await.expect("an answer")
+}
+
+/// The fields as JSON: a failed test shows only invented people.
+fn json_of(fields: &BTreeMap<String, Scalar>) -> Value {
+    let json = |value: &Scalar| match value {
+        Scalar::Text(text) => json!(text),
+        Scalar::Number(number) => json!(number),
+        Scalar::Bool(value) => json!(value),
+    };
+    fields.iter().map(|(name, value)| (name.clone(), json(value))).collect::<serde_json::Map<_, _>>().into()
+}
+
+async fn a_contact_is_created_once(contacts: impl Contacts) {
+    let email = fresh("once");
+    let first = upserted(&contacts, &email, "evt_1", json!({})).await;
+    let second = upserted(&contacts, &format!(" {} ", email.to_uppercase()), "evt_2", json!({})).await;
+    assert_eq!((first.created, second.created), (true, false));
+    assert_eq!(first.id, second.id, "however the email is written");
+}
+
+async fn the_same_upsert_again_changes_nothing_and_says_the_same(contacts: impl Contacts) {
+    let email = fresh("again");
+    let fields = json!({"first_name": "Ada", "phone": null});
+    let first = upserted(&contacts, &email, "evt_1", fields.clone()).await;
+    let again = upserted(&contacts, &email, "evt_1", fields).await;
+    assert_eq!(first, again);
+    assert!(again.created, "a repetition of the write that created it created it");
+}
+
+async fn fields_are_merged_left_alone_and_removed(contacts: impl Contacts) {
+    let email = fresh("merge");
+    upserted(&contacts, &email, "evt_1", json!({"first_name": "Ada", "company": "Acme", "phone": "1"})).await;
+    let merged = upserted(&contacts, &email, "evt_2", json!({"company": "Globex", "phone": null, "vip": true})).await;
+    assert_eq!(json_of(&merged.fields), json!({"first_name": "Ada", "company": "Globex", "vip": true}));
+    let untouched = upserted(&contacts, &email, "evt_3", json!({"never_was": null})).await;
+    assert_eq!(json_of(&merged.fields), json_of(&untouched.fields));
+}
+
+async fn every_kind_of_value_comes_back_as_it_was(contacts: impl Contacts) {
+    let fields =
+        json!({"text": "Zoë 🦀", "empty": "", "whole": -7, "large": u64::MAX, "part": 1.5, "yes": true, "no": false});
+    let kept = upserted(&contacts, &fresh("kinds"), "evt_1", fields.clone()).await;
+    assert_eq!(json_of(&kept.fields), fields);
+}
+
+async fn a_field_may_be_called_as_a_reserved_word(contacts: impl Contacts) {
+    let fields = json!({"name": "a", "status": "b", "at": "c", "by": "d", "at_": "e", "slot": "f", "size": 1});
+    let kept = upserted(&contacts, &fresh("reserved"), "evt_1", fields.clone()).await;
+    assert_eq!(json_of(&kept.fields), fields);
+}
+
+async fn of_many_at_once_one_creates_and_all_are_merged(contacts: impl Contacts) {
+    let email = fresh("race");
+    let events: Vec<String> = (0..20).map(|n| format!("evt_{n}")).collect();
+    let all = join_all((0..).zip(&events).map(|(n, event)| upserted(&contacts, &email, event, field(n)))).await;
+    assert_eq!(all.iter().filter(|upserted| upserted.created).count(), 1);
+    let last = upserted(&contacts, &email, "evt_last", json!({})).await;
+    assert_eq!(last.fields.len(), 20, "no field was lost");
+}
+
+async fn tenants_do_not_share_contacts(contacts: impl Contacts) {
+    let email = fresh("tenants");
+    upserted(&contacts, &email, "evt_1", json!({"first_name": "Ada"})).await;
+    let other = Upsert::new("globex", &email, &serde_json::Map::new()).expect("a contact");
+    let later = NOW + Duration::from_secs(1);
+    let other = contacts.upsert(&other, &EventId::named("evt_2"), later).await.expect("an answer");
+    assert!(other.created && other.fields.is_empty());
+}
+
+fn field(n: u32) -> Value {
+    [(format!("f{n}"), json!(n))].into_iter().collect::<serde_json::Map<_, _>>().into()
+}
