@@ -12,7 +12,7 @@ use crate::budget::{Budget, Slots, Spending};
 use crate::ports::{Budgets, Unavailable};
 use crate::time::Timestamp;
 
-use super::unavailable;
+use super::{number, unavailable};
 
 const PORT: &str = "the budgets";
 
@@ -96,8 +96,4 @@ fn slots(item: &Item) -> Slots {
         Some((name.strip_prefix(SLOT)?.parse().ok()?, Timestamp::from_millis(until)))
     };
     item.iter().filter_map(slot).collect()
-}
-
-fn number(value: i64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }

@@ -12,7 +12,7 @@ use crate::key::EventId;
 use crate::ports::{Contacts, Unavailable};
 use crate::time::Timestamp;
 
-use super::unavailable;
+use super::{text, unavailable};
 
 const PORT: &str = "the contacts";
 
@@ -101,10 +101,6 @@ fn scalar(value: AttributeValue) -> Option<Scalar> {
         AttributeValue::Bool(value) => Some(Scalar::Bool(value)),
         _ => None,
     }
-}
-
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
 }
 
 fn unreadable() -> Unavailable {

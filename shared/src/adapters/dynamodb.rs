@@ -21,7 +21,7 @@ use crate::ledger::{Claim, Closed, Found, Lease, Row, SHARDS};
 use crate::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
 use crate::time::Timestamp;
 
-use super::unavailable;
+use super::{number, text, unavailable};
 
 const PORT: &str = "the ledger";
 
@@ -268,14 +268,6 @@ fn read<T: DeserializeOwned>(mut item: Item) -> Result<T, Unavailable> {
 
 fn key(id: &EventId, sort: &str) -> Item {
     HashMap::from([("pk".into(), text(id.as_str())), ("sk".into(), text(sort))])
-}
-
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
-}
-
-fn number(value: impl ToString) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }
 
 fn set_and_remove<'n>(set: impl Iterator<Item = &'n String>, removed: &[&str]) -> String {

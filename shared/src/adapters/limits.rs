@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use crate::limit::{Draw, Tat};
 use crate::ports::{Drawn, Limits, Unavailable};
 
-use super::unavailable;
+use super::{number, unavailable};
 
 const PORT: &str = "the limits";
 
@@ -86,10 +86,6 @@ impl Limits for DynamoLimits {
             },
         }
     }
-}
-
-fn number(value: i64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }
 
 fn tat(item: Option<&HashMap<String, AttributeValue>>) -> Result<Option<Tat>, Unavailable> {

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
 pub use budgets::DynamoBudgets;
@@ -66,4 +67,14 @@ where
         let why = error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned);
         Unavailable { port, why }
     }
+}
+
+/// A text as DynamoDB takes it.
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+/// A number as DynamoDB takes it.
+fn number(value: impl ToString) -> AttributeValue {
+    AttributeValue::N(value.to_string())
 }

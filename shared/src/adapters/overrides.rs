@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::overrides::{Accepted, Stored};
 use crate::ports::{OverrideStore, Overrides, Unavailable, WriteError};
 
-use super::unavailable;
+use super::{number, unavailable};
 
 const PORT: &str = "the overrides";
 
@@ -90,8 +90,4 @@ impl Overrides for DynamoOverrides {
 
 fn key(flow: &str) -> AttributeValue {
     AttributeValue::S(format!("override/{flow}"))
-}
-
-fn number(value: u64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }

@@ -16,8 +16,8 @@ use crate::ports::{Breakers, Slots, Swapped, Taken, Unavailable};
 use crate::pressure::{Leases, State, Take};
 use crate::time::Timestamp;
 
-use super::limits::client;
 use super::unavailable;
+use super::{limits::client, number};
 
 const PORT: &str = "the limits";
 
@@ -164,10 +164,6 @@ fn leases(item: Item) -> Result<Leases, Unavailable> {
 
 fn state(item: Item) -> Result<State, Unavailable> {
     from_item(item).map_err(|_| unreadable())
-}
-
-fn number(value: impl std::fmt::Display) -> AttributeValue {
-    AttributeValue::N(value.to_string())
 }
 
 fn expires_at(used: Timestamp) -> AttributeValue {
