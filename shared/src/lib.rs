@@ -24,11 +24,12 @@ pub mod trace;
 pub mod budget;
 pub mod contact;
 pub mod ledger;
+pub mod metric;
 pub mod outcome;
-pub mod overrides;
 pub mod pressure;
 pub mod request;
 pub mod retry;
+pub mod switchboard;
 
 pub mod ports;
 pub mod secrets;

@@ -13,11 +13,12 @@ use crate::event::Event;
 use crate::key::EventId;
 use crate::ledger::{Claim, Closed, Death, Found, Lease, Row};
 use crate::limit::{Draw, Tat};
+use crate::metric::Fact;
 use crate::outcome::{Answer, NoAnswer};
-use crate::overrides::{Accepted, Stored};
 use crate::pressure::{Leases, State as BreakerState, Take};
 use crate::request::PartnerRequest;
 use crate::signature::Secret;
+use crate::switchboard::{Board, Stored};
 use crate::time::Timestamp;
 
 /// A port did not answer, or not with a yes or a no. Whether it acted is unknown.
@@ -253,18 +254,24 @@ pub trait Contacts: Send + Sync {
     async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
 }
 
-/// Where overrides of retry policies are kept. Asked seldom:
-/// [`Policies`](crate::overrides::Policies) stands before it.
+/// Where the switchboard is kept. Asked seldom: [`Switchboard`](crate::switchboard::Switchboard) stands
+/// before it.
 #[async_trait]
-pub trait OverrideStore: Send + Sync {
-    /// A flow's override, now.
-    async fn read(&self, flow: &str) -> Result<Option<Stored>, Unavailable>;
+pub trait BoardStore: Send + Sync {
+    /// The board, now.
+    async fn read(&self) -> Result<Option<Stored>, Unavailable>;
 }
 
-/// The operator's side of the overrides.
+/// The operator's side of the switchboard.
 #[async_trait]
-pub trait Overrides: OverrideStore {
-    /// Writes a flow's override in the place of the version that was seen, 0 where there was none, and
-    /// says its version. Fenced if somebody else wrote another one meanwhile.
-    async fn put(&self, accepted: &Accepted, seen: u64) -> Result<u64, WriteError>;
+pub trait Boards: BoardStore {
+    /// Writes a board in the place of the version that was seen, 0 where there was none, and says its
+    /// version. Fenced if somebody else wrote another one meanwhile.
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError>;
+}
+
+/// What is counted.
+pub trait Metrics: Send + Sync {
+    /// Counts a fact. It never waits and never fails.
+    fn put(&self, fact: &Fact<'_>);
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::event::Event;
-use crate::flow::{Effect, Integration, Lookup, Request};
+use crate::flow::{Action, Call, Effect, Integration, Lookup, Request};
 use crate::ledger::Row;
 use crate::signature::Secret;
-use crate::template::{Body, Path, Scope, TemplateError};
+use crate::template::{Body, Path, TemplateError};
 use crate::trace::Trace;
 
 /// A call to a partner, ready to be sent.
@@ -37,6 +37,8 @@ pub struct PartnerRequest {
 pub struct Occasion<'o> {
     /// The effect that is called or looked up.
     pub effect: &'o Effect,
+    /// What it calls.
+    pub call: &'o Call,
     /// Its partner.
     pub integration: &'o Integration,
     /// The event that it is done for.
@@ -51,8 +53,8 @@ pub struct Occasion<'o> {
 
 impl Occasion<'_> {
     /// The request that calls the effect, under the same key each time, replays included.
-    pub fn call(self) -> Result<PartnerRequest, TemplateError> {
-        let Request { method, path, body } = &self.effect.request;
+    pub fn request(self) -> Result<PartnerRequest, TemplateError> {
+        let Request { method, path, body } = &self.call.request;
         let key = format!("{}/{}", self.event.id, self.effect.id);
         let header = (self.integration.idempotency_header.clone(), key);
         self.render(method.as_str(), path, body.as_ref(), Some(header))
@@ -70,10 +72,10 @@ impl Occasion<'_> {
         body: Option<&Body>,
         key: Option<(String, String)>,
     ) -> Result<PartnerRequest, TemplateError> {
-        let scope = Scope { event: &self.event.payload, effects: &self.row.results() };
+        let scope = self.row.scope(self.event, self.effect);
         Ok(PartnerRequest {
             method,
-            integration: self.effect.integration.clone(),
+            integration: self.call.integration.clone(),
             base_url: self.integration.base_url.clone(),
             path: path.render(&scope)?,
             headers: key.into_iter().chain([("traceparent".into(), self.trace.to_string())]).collect(),
@@ -84,8 +86,12 @@ impl Occasion<'_> {
     }
 }
 
-/// What is kept of a partner's answer: the pointers that the effect names, and nothing else.
+/// What is kept of an answer: of a partner's the pointers that the effect names, and nothing else; of
+/// our own contacts all, which is little.
 pub fn pick(effect: &Effect, answer: &Value) -> Value {
+    if let Action::Upsert(_) = effect.action {
+        return answer.clone();
+    }
     let kept = effect.result.iter().filter_map(|(name, pointer)| {
         let value = answer.pointer(pointer)?;
         let small = value.to_string().len() <= MAX_RESULT_VALUE;

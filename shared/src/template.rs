@@ -11,12 +11,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a template may look at.
-#[derive(Debug, Serialize)]
+///
+/// All of it stays the same over retries and replays: a partner that knows our key refuses another body
+/// under it.
+#[derive(Clone, Debug, Serialize)]
 pub struct Scope<'a> {
     /// The event's payload.
     pub event: &'a Value,
     /// The results of the effects that are done, by their ids.
-    pub effects: &'a Value,
+    pub effects: Value,
+    /// What was found out about the event, by the lookups' ids.
+    pub enrich: Value,
+    /// The flow's name, and the version of the schema that the event matched.
+    pub flow: Value,
+    /// When the effect was first intended, as RFC 3339; before that, when the event was received.
+    pub now: String,
 }
 
 /// The template could not be rendered from this event. It names the place, never a value.
@@ -74,6 +83,35 @@ impl TryFrom<String> for Path {
         }
         compile(&path_environment(), &text)?;
         Ok(Path(text))
+    }
+}
+
+/// An expression that is true or false of an event.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Condition(String);
+
+impl Condition {
+    /// Whether it is true. What is undefined is an error: a typo must not decide.
+    pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, TemplateError> {
+        let environment = text_environment();
+        let value = environment.compile_expression(&self.0)?.eval(Jinja::from(Serde(scope)))?;
+        if value.is_undefined() {
+            return Err(TemplateError(format!("`{}` is undefined", self.0)));
+        }
+        Ok(value.is_true())
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = String;
+
+    /// With or without the braces of a template.
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let inner = expression(&text).unwrap_or(&text).to_owned();
+        let compiled = text_environment().compile_expression(&inner).map(drop);
+        compiled.map_err(|error| format!("the condition `{inner}` is malformed: {error}"))?;
+        Ok(Condition(inner))
     }
 }
 
@@ -152,14 +190,18 @@ mod tests {
 
     use super::*;
 
+    fn scope(event: &Value, effects: Value) -> Scope<'_> {
+        Scope { event, effects, enrich: json!({}), flow: json!({"name": "f"}), now: "2026-11-16T09:00:00Z".into() }
+    }
+
     fn body(tree: Value, event: &Value) -> Result<Value, TemplateError> {
         let body = Body::try_from(tree).expect("a well-formed template");
-        body.render(&Scope { event, effects: &json!({"crm": {"id": 7}}) })
+        body.render(&scope(event, json!({"crm": {"id": 7}})))
     }
 
     fn path(template: &str, event: &Value) -> Result<String, TemplateError> {
         let path = Path::try_from(template.to_owned()).expect("a well-formed template");
-        path.render(&Scope { event, effects: &json!({}) })
+        path.render(&scope(event, json!({})))
     }
 
     #[test]

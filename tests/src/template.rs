@@ -65,9 +65,9 @@ fn every_partner_answers_or_times_out_within_an_invocation() {
     let flows = flows();
     let timeouts = [Template::read().number(PROCESSOR_TIMEOUT), local::deploy::TIMES[0]];
     for effect in flows.all().flat_map(|flow| &flow.effects) {
-        let partner = flows.integration(&effect.integration).expect("a parsed flow");
+        let Some(partner) = flows.partner_of(effect) else { continue };
         for timeout in timeouts {
-            assert!(partner.timeout + Duration::from_secs(1) <= Duration::from_secs(timeout), "{}", effect.integration);
+            assert!(partner.timeout + Duration::from_secs(1) <= Duration::from_secs(timeout), "{}", effect.id);
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value, json};
+use shared::contact;
 use shared::event::Event;
-use shared::flow::{Auth, Effect, Lookup};
+use shared::flow::{Action, Auth, Call, Effect, Lookup, Upsert};
 use shared::ledger::Row;
 use shared::outcome::{Answer, LookedUp, NoAnswer, Outcome, classify, looked_up};
 use shared::pressure::Ended;
@@ -45,14 +47,21 @@ pub(crate) struct Caller<'c> {
 }
 
 impl Caller<'_> {
-    /// Calls the effect's partner, once. Its intent must be recorded.
+    /// Does what the effect says, once. Its intent must be recorded.
     pub(crate) async fn call(self, effect: &Effect) -> Called {
+        match &effect.action {
+            Action::Call(call) => self.call_partner(effect, call).await,
+            Action::Upsert(upsert) => self.upsert(effect, upsert).await.unwrap_or_else(Called::NotRendered),
+        }
+    }
+
+    async fn call_partner(self, effect: &Effect, call: &Call) -> Called {
         let tried = self.row.effects.get(&effect.id).map_or(self.row.received_at, |entry| entry.since);
-        let occasion = match self.occasion(effect).await {
+        let occasion = match self.occasion(effect, call).await {
             Ok(occasion) => occasion,
             Err(error) => return Called::Unprepared(error),
         };
-        let answer = match occasion.call() {
+        let answer = match occasion.request() {
             Ok(request) => self.send(request).await,
             Err(error) => return Called::NotRendered(error),
         };
@@ -60,9 +69,29 @@ impl Caller<'_> {
         Called::Answered(classify(answer, self.processor.flows.trust(effect, tried, now), now))
     }
 
+    /// Makes or changes a contact. It can be done again without harm, so that its failure is no doubt.
+    async fn upsert(self, effect: &Effect, upsert: &Upsert) -> Result<Called, TemplateError> {
+        let scope = self.row.scope(self.event, effect);
+        let (tenant, email) = (text(upsert.tenant.render(&scope)?), text(upsert.email.render(&scope)?));
+        let fields: Map<String, Value> = upsert
+            .fields
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), value.render(&scope)?)))
+            .collect::<Result<_, TemplateError>>()?;
+        let outcome = match contact::Upsert::new(&tenant, &email, &fields) {
+            Ok(upsert) => match self.processor.contacts.upsert(&upsert, &self.event.id, self.event.received_at).await {
+                Ok(upserted) => Outcome::Done(json!({"id": upserted.id, "created": upserted.created})),
+                Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None },
+            },
+            Err(bad) => Outcome::Terminal(bad.to_string()),
+        };
+        Ok(Called::Answered(outcome))
+    }
+
     /// Asks the effect's partner whether it happened.
     pub(crate) async fn look_up(self, effect: &Effect, lookup: &Lookup) -> LookedUp {
-        let occasion = match self.occasion(effect).await {
+        let Action::Call(call) = &effect.action else { return LookedUp::CannotSay("it calls nobody".into()) };
+        let occasion = match self.occasion(effect, call).await {
             Ok(occasion) => occasion,
             Err(error) => return LookedUp::CannotSay(error),
         };
@@ -72,15 +101,15 @@ impl Caller<'_> {
         }
     }
 
-    async fn occasion<'e>(&'e self, effect: &'e Effect) -> Result<Occasion<'e>, String> {
+    async fn occasion<'e>(&'e self, effect: &'e Effect, call: &'e Call) -> Result<Occasion<'e>, String> {
         let integration =
-            self.processor.flows.integration(&effect.integration).expect("parsed flows name their integrations");
+            self.processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
         let bearer = match integration.auth {
             Auth::None => None,
-            Auth::Bearer => Some(self.token(&effect.integration).await?),
+            Auth::Bearer => Some(self.token(&call.integration).await?),
         };
         let trace = self.event.trace.child(self.processor.chance.bits());
-        Ok(Occasion { effect, integration, event: self.event, row: self.row, trace, bearer })
+        Ok(Occasion { effect, call, integration, event: self.event, row: self.row, trace, bearer })
     }
 
     /// The newest token of the integration: the last by name.
@@ -98,5 +127,13 @@ impl Caller<'_> {
     /// What is left of the invocation for a request.
     fn left(&self) -> Duration {
         self.deadline.since(self.processor.clock.now()).saturating_sub(MARGIN)
+    }
+}
+
+/// A rendered value as text: a number or a boolean is written out.
+fn text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
     }
 }

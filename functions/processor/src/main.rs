@@ -6,12 +6,12 @@ use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle};
 use shared::adapters::{
-    DynamoBudgets, DynamoLedger, DynamoLimits, DynamoOverrides, DynamoPressure, Environment, HttpPartners,
-    SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json, read_flows,
+    DynamoBoard, DynamoBudgets, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, EmfMetrics, Environment,
+    HttpPartners, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json, read_flows,
 };
-use shared::overrides::Policies;
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
+use shared::switchboard::Switchboard;
 use shared::time::Timestamp;
 
 #[tokio::main(flavor = "current_thread")]
@@ -21,6 +21,7 @@ async fn main() -> Result<(), Error> {
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
     let limits = environment.text("LIMITS_TABLE");
+    let contacts = environment.text("CONTACTS_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
@@ -37,7 +38,9 @@ async fn main() -> Result<(), Error> {
         Box::new(SystemChance),
     );
     let processor = &Processor {
-        policies: Policies::new(Box::new(DynamoOverrides::new(&aws, &limits))),
+        switchboard: Switchboard::new(Box::new(DynamoBoard::new(&aws, &limits))),
+        contacts: Box::new(DynamoContacts::new(&aws, contacts)),
+        metrics: Box::new(EmfMetrics),
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),
         gate,
         flows: read_flows(Path::new(&flows))?,

@@ -1,15 +1,18 @@
 //! One message: claim the event, run its effects, settle it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shared::event::Event;
 use shared::flow::{Effect, Flow, Flows, Integration};
 use shared::ledger::{Claim, Closed, Death, Found, Lease, Reason};
-use shared::overrides::Policies;
+use shared::metric::Fact;
 use shared::ports::{
-    Budgets, Chance, Claims, Clock, DeadLetter, DeadLetters, Partners, Secrets, Visibility, WriteError,
+    Budgets, Chance, Claims, Clock, Contacts, DeadLetter, DeadLetters, Metrics, Partners, Secrets, Visibility,
+    WriteError,
 };
 use shared::pressure::Gate;
+use shared::switchboard::{InForce, Switchboard};
 use shared::time::Timestamp;
 use tracing::{error, info, warn};
 
@@ -27,8 +30,8 @@ pub struct Processor {
     pub visibility: Box<dyn Visibility>,
     /// The queue of dead letters.
     pub dead_letters: Box<dyn DeadLetters>,
-    /// The retry policies in force.
-    pub policies: Policies,
+    /// What operators have switched.
+    pub switchboard: Switchboard,
     /// What is left of each contact's retries.
     pub budgets: Box<dyn Budgets>,
     /// Who may call a partner now.
@@ -39,6 +42,10 @@ pub struct Processor {
     pub partners: Box<dyn Partners>,
     /// The time.
     pub clock: Box<dyn Clock>,
+    /// Our contacts.
+    pub contacts: Box<dyn Contacts>,
+    /// What is counted.
+    pub metrics: Box<dyn Metrics>,
     /// Chance, for jitter and spans.
     pub chance: Box<dyn Chance>,
 }
@@ -63,13 +70,23 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
         return bury_malformed(processor, message).await;
     };
     let flow = processor.flows.flow(&event.flow);
-    let work = Work { processor, message, event: &event, deadline };
+    let work = Work { processor, message, event: &event, deadline, board: board(processor).await };
     if !work.has_time(flow) {
         return Verdict::Again(Duration::ZERO);
     }
     let verdict = work.claim(flow).await;
     info!(event = %event.id, flow = event.flow, replay = event.replay, ?verdict, trace_id = event.trace.id(), "processed");
     verdict
+}
+
+/// The switchboard in force. What is wrong with the newest one is told once.
+async fn board(processor: &Processor) -> Arc<InForce> {
+    let (board, problems) = processor.switchboard.at(&processor.flows, processor.clock.now()).await;
+    for problem in problems {
+        warn!(%problem, "the newest switchboard is not in force");
+        processor.metrics.put(&Fact::BadSwitchboard);
+    }
+    board
 }
 
 /// A body that is no event would go round and round. It becomes a dead letter instead.
@@ -91,6 +108,7 @@ pub(crate) struct Work<'w> {
     message: &'w Received,
     pub(crate) event: &'w Event,
     pub(crate) deadline: Timestamp,
+    pub(crate) board: Arc<InForce>,
 }
 
 impl Work<'_> {
@@ -98,10 +116,15 @@ impl Work<'_> {
         self.processor.clock.now()
     }
 
+    pub(crate) fn count(&self, fact: Fact<'_>) {
+        self.processor.metrics.put(&fact);
+    }
+
     /// Whether the invocation lasts long enough for any one effect of the flow.
     pub(crate) fn has_time(&self, flow: Option<&Flow>) -> bool {
         let effects = flow.into_iter().flat_map(|flow| &flow.effects);
-        let longest = effects.map(|effect| self.partner(effect).timeout).max().unwrap_or_default();
+        let partners = effects.filter_map(|effect| self.processor.flows.partner_of(effect));
+        let longest = partners.map(|partner| partner.timeout).max().unwrap_or_default();
         self.deadline.since(self.now()) >= longest + MARGIN
     }
 
@@ -122,12 +145,19 @@ impl Work<'_> {
     /// intent without a call would be taken for a call.
     fn first_intents(&self, flow: &Flow) -> Vec<String> {
         let first = flow.first_stage();
-        let free = |effect: &&Effect| !self.partner(effect).pressure.is_limited();
-        if first.iter().all(free) { first.iter().map(|effect| effect.id.clone()).collect() } else { Vec::new() }
+        let paused = self.board.board().paused_flow(&flow.name, self.now()).is_some();
+        if !paused && first.iter().all(|effect| self.is_free(effect)) {
+            first.iter().map(|effect| effect.id.clone()).collect()
+        } else {
+            Vec::new()
+        }
     }
 
-    pub(crate) fn partner(&self, effect: &Effect) -> &Integration {
-        self.processor.flows.integration(&effect.integration).expect("parsed flows name their integrations")
+    /// Whether nothing stands between an effect and its call.
+    fn is_free(&self, effect: &Effect) -> bool {
+        let limited = |partner: &Integration| partner.pressure.is_limited();
+        let limited = self.processor.flows.partner_of(effect).is_some_and(limited);
+        !limited && effect.when.is_none() && self.paused(effect).is_none()
     }
 
     /// Somebody else has it, had it, or buried it.
@@ -180,7 +210,10 @@ impl Work<'_> {
         let closed: Closed = lease.bury(reason, effect, error, self.now());
         self.processor.ledger.close(&closed).await?;
         match &closed.row().death {
-            Some(death) => Ok(self.send_letter(death.clone(), closed.row().epoch).await),
+            Some(death) => {
+                self.count(Fact::Dead(&closed.row().flow, death.reason));
+                Ok(self.send_letter(death.clone(), closed.row().epoch).await)
+            }
             None => Ok(Verdict::Leave),
         }
     }

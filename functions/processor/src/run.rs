@@ -7,13 +7,15 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use shared::budget::{self, Spending};
 use shared::flow::{Effect, Flow, Guarantee, Lookup};
-use shared::ledger::{Lease, Next, Reason, Row};
+use shared::ledger::{Lease, Next, Reason, Row, State};
+use shared::metric::Fact;
 use shared::outcome::{LookedUp, Outcome};
-use shared::overrides::{InForce, Source};
 use shared::ports::WriteError;
-use shared::pressure::{Deferral, Ended, Permit};
+use shared::pressure::{Deferral, Ended, Permit, Why};
 use shared::request::pick;
 use shared::retry::Policy;
+use shared::switchboard::Switch;
+use shared::time::Timestamp;
 use tracing::{info, warn};
 
 use crate::effect::{Called, Caller};
@@ -33,15 +35,12 @@ impl Work<'_> {
                 return self.expire(lease).await;
             }
             let stop = match next {
-                Next::Finish => {
-                    let closed = lease.succeed(flow.ttl, self.now());
-                    self.processor.ledger.close(&closed).await?;
-                    return Ok(Verdict::Done);
-                }
+                Next::Finish => return self.succeed(flow, lease).await,
                 Next::Unknown(effect, error) => {
                     lease.unknown(effect, &error, self.now());
                     Some(Stop::Bury(effect, Reason::UnknownOutcome, error))
                 }
+                _ if self.pause(flow).is_some() => self.pause(flow).map(Stop::Defer),
                 Next::Wait(until) => Some(Stop::Retry(until.since(self.now()))),
                 Next::Lookup(effect, lookup) => self.look_up(flow, effect, lookup, &mut lease).await,
                 Next::Intend(effects) => self.intend(flow, &effects, &mut lease, &mut permits).await?,
@@ -54,6 +53,25 @@ impl Work<'_> {
                 Some(Stop::Bury(effect, reason, error)) => return self.bury(lease, reason, Some(effect), &error).await,
             }
         }
+    }
+
+    async fn succeed(&self, flow: &Flow, lease: Lease) -> Result<Verdict, WriteError> {
+        let closed = lease.succeed(flow.ttl, self.now());
+        self.processor.ledger.close(&closed).await?;
+        self.count(Fact::Settled(&flow.name, State::Succeeded, self.now().since(self.event.received_at)));
+        Ok(Verdict::Done)
+    }
+
+    fn pause(&self, flow: &Flow) -> Option<Deferral> {
+        let now = self.now();
+        self.board.board().paused_flow(&flow.name, now).map(|switch| pause(switch, now))
+    }
+
+    /// How long an effect's partner is not called, if an operator paused it.
+    pub(crate) fn paused(&self, effect: &Effect) -> Option<Deferral> {
+        let now = self.now();
+        let switch = self.board.board().paused_integration(effect.integration()?, now)?;
+        Some(pause(switch, now))
     }
 
     fn is_expired(&self, flow: &Flow, lease: &Lease) -> bool {
@@ -74,7 +92,12 @@ impl Work<'_> {
         lease: &mut Lease,
         permits: &mut Permits,
     ) -> Result<Option<Stop<'f>>, WriteError> {
-        if let Some(spent) = self.spent(flow, effects, lease).await {
+        match self.skip(effects, lease) {
+            Ok(true) => return Ok(None),
+            Ok(false) => (),
+            Err(stop) => return Ok(Some(stop)),
+        }
+        if let Some(spent) = self.spent(flow, effects, lease) {
             return Ok(Some(Stop::Bury(spent, Reason::AttemptsSpent, "no attempt is left".into())));
         }
         if !self.has_time(Some(flow)) {
@@ -90,36 +113,36 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// An effect that was tried as often as the policy allows. What was never tried needs no policy.
-    async fn spent<'f>(&self, flow: &Flow, effects: &[&'f Effect], lease: &Lease) -> Option<&'f Effect> {
-        let tried: Vec<&&Effect> = effects.iter().filter(|effect| lease.attempts(effect) > 0).collect();
-        if tried.is_empty() {
-            return None;
+    /// Leaves out the effects whose conditions are false, and says whether there were any.
+    fn skip<'f>(&self, effects: &[&'f Effect], lease: &mut Lease) -> Result<bool, Stop<'f>> {
+        let mut skipped = false;
+        for effect in effects {
+            let Some(when) = &effect.when else { continue };
+            match when.holds(&lease.row().scope(self.event, effect)) {
+                Ok(true) => continue,
+                Ok(false) => lease.skip(effect, self.now()),
+                Err(error) => return Err(Stop::Bury(effect, Reason::Template, error.to_string())),
+            }
+            skipped = true;
         }
-        let most = self.policy(flow).await.max_attempts;
-        tried.into_iter().find(|effect| lease.attempts(effect) >= most).copied()
+        Ok(skipped)
     }
 
-    /// The policy in force: the flow's own, or an operator's.
-    async fn policy(&self, flow: &Flow) -> Policy {
-        let InForce { policy, source } = self.processor.policies.in_force(flow, self.now()).await;
-        if let Source::LastGood(problem) = source {
-            warn!(flow = flow.name, %problem, "the newest retry policy is not in force");
-        }
-        policy
+    /// An effect that was tried as often as the policy allows.
+    fn spent<'f>(&self, flow: &Flow, effects: &[&'f Effect], lease: &Lease) -> Option<&'f Effect> {
+        let most = self.board.policy(flow).max_attempts;
+        effects.iter().find(|effect| lease.attempts(effect) >= most).copied()
     }
 
     /// A permit for each effect, or for none.
     async fn enter(&self, effects: &[&Effect]) -> Result<Permits, Deferral> {
         let mut permits = Permits::new();
         for effect in effects {
-            let partner = self.partner(effect);
-            let gate = &self.processor.gate;
-            match gate.enter(&effect.integration, &partner.pressure, partner.timeout, self.now()).await {
-                Ok(permit) => drop(permits.insert(effect.id.clone(), permit)),
+            match self.enter_one(effect).await {
+                Ok(permit) => permits.extend(permit.map(|permit| (effect.id.clone(), permit))),
                 Err(deferral) => {
-                    for permit in permits.into_values() {
-                        self.leave(Some(permit), Ended::Neutral).await;
+                    for effect in effects {
+                        self.leave(effect, permits.remove(&effect.id), Ended::Neutral).await;
                     }
                     return Err(deferral);
                 }
@@ -128,22 +151,39 @@ impl Work<'_> {
         Ok(permits)
     }
 
-    async fn leave(&self, permit: Option<Permit>, ended: Ended) {
-        let Some(permit) = permit else { return };
+    /// What calls no partner needs no permit.
+    async fn enter_one(&self, effect: &Effect) -> Result<Option<Permit>, Deferral> {
+        if let Some(paused) = self.paused(effect) {
+            return Err(paused);
+        }
+        let (Some(name), Some(partner)) = (effect.integration(), self.processor.flows.partner_of(effect)) else {
+            return Ok(None);
+        };
+        self.processor.gate.enter(name, &partner.pressure, partner.timeout, self.now()).await.map(Some)
+    }
+
+    async fn leave(&self, effect: &Effect, permit: Option<Permit>, ended: Ended) {
+        let (Some(permit), Some(integration)) = (permit, effect.integration()) else { return };
         if let Some(change) = self.processor.gate.leave(permit, ended, self.now()).await {
-            warn!(event = %self.event.id, ?change, "breaker");
+            warn!(integration, ?change, "breaker");
+            self.count(Fact::Breaker(integration, change));
         }
     }
 
     /// Waits until the partner can be called, and a little longer by chance: whoever was turned away
     /// together should not come back together.
+    ///
+    /// The longer it has waited, the more seldom it asks: each time is one receive, of which the queue
+    /// allows so many, and a flow that is paused for a day must not run out of them.
     async fn defer(&self, mut lease: Lease, deferral: Deferral) -> Result<Verdict, WriteError> {
         lease.withdraw();
-        let chance = self.processor.chance.unit();
-        let delay = deferral.after + deferral.after.max(Duration::from_secs(1)).mul_f64(chance / 4.0);
+        let waited = self.now().since(lease.row().queued_at);
+        let after = deferral.after.max(waited / 10);
+        let delay = after + after.max(Duration::from_secs(1)).mul_f64(self.processor.chance.unit() / 4.0);
         info!(event = %self.event.id, why = deferral.why.as_str(), "deferred");
         let closed = lease.defer(delay, deferral.why.as_str(), self.now());
         self.processor.ledger.close(&closed).await?;
+        self.count(Fact::Deferred(&closed.row().flow, deferral.why));
         Ok(Verdict::Again(delay))
     }
 
@@ -158,10 +198,10 @@ impl Work<'_> {
         let row = lease.row().clone();
         let caller = self.caller(&row);
         let mut calls: FuturesUnordered<_> =
-            effects.iter().map(|effect| async move { (*effect, caller.call(effect).await) }).collect();
+            effects.iter().map(|effect| async move { (*effect, self.timed(effect, caller).await) }).collect();
         let mut stop = None;
         while let Some((effect, called)) = calls.next().await {
-            self.leave(permits.remove(&effect.id), called.says()).await;
+            self.leave(effect, permits.remove(&effect.id), called.says()).await;
             stop = Stop::graver(stop, self.note(flow, effect, called, lease).await);
             // What no partner could be asked about is written down at once, not when its neighbours are
             // done: a crash meanwhile would leave it unknown.
@@ -170,6 +210,15 @@ impl Work<'_> {
             }
         }
         Ok(stop)
+    }
+
+    async fn timed(&self, effect: &Effect, caller: Caller<'_>) -> Called {
+        let began = self.now();
+        let called = caller.call(effect).await;
+        if let Some(integration) = effect.integration() {
+            self.count(Fact::Called(integration, called.says(), self.now().since(began)));
+        }
+        called
     }
 
     /// Notes what came of a call. `None` says that it is done.
@@ -215,12 +264,12 @@ impl Work<'_> {
         error: String,
         retry_after: Option<Duration>,
     ) -> Stop<'f> {
-        let policy = self.policy(flow).await;
+        let policy = self.board.policy(flow);
         let attempt = lease.attempts(effect);
         if attempt >= policy.max_attempts {
             return Stop::Bury(effect, Reason::AttemptsSpent, error);
         }
-        if self.has_no_budget(flow, &policy).await {
+        if self.has_no_budget(flow, policy).await {
             return Stop::Bury(effect, Reason::BudgetExhausted, error);
         }
         Stop::Retry(policy.delay(attempt, self.processor.chance.unit(), retry_after))
@@ -256,7 +305,7 @@ impl Work<'_> {
         let row = lease.row().clone();
         let asked = self.caller(&row).look_up(effect, lookup).await;
         let ended = if matches!(asked, LookedUp::CannotSay(_)) { Ended::Failure } else { Ended::Success };
-        self.leave(permit, ended).await;
+        self.leave(effect, permit, ended).await;
         match asked {
             LookedUp::Found(answer) => lease.done(effect, pick(effect, &answer), self.now()),
             LookedUp::Absent => lease.failed(effect, "looked up: it did not happen", self.now()),
@@ -277,9 +326,18 @@ impl Work<'_> {
         lease.withdraw();
         let closed = lease.retry(delay, self.now());
         self.processor.ledger.close(&closed).await?;
+        self.count(Fact::Retried(&closed.row().flow));
         Ok(Verdict::Again(delay))
     }
 }
+
+/// An operator may resume it sooner than its end: it is asked again before long.
+fn pause(switch: &Switch, now: Timestamp) -> Deferral {
+    let left = switch.until.map_or(PAUSED_FOR, |until| until.since(now));
+    Deferral { after: left.min(PAUSED_FOR), why: Why::Paused }
+}
+
+const PAUSED_FOR: Duration = Duration::from_secs(10);
 
 /// Why a lease ends before its effects are done.
 enum Stop<'f> {

@@ -6,14 +6,17 @@
 
 mod letters;
 mod operations;
+mod switches;
 mod view;
 
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
-use shared::ports::{Clock, Queue, Records};
+use shared::flow::Flows;
+use shared::ports::{Boards, Clock, Queue, Records};
 
 pub use letters::{Letter, park_batch};
 pub use operations::{Failure, Operation, Verdict, operate};
+pub use switches::Span;
 
 /// What the replay works with.
 pub struct Replay {
@@ -21,6 +24,10 @@ pub struct Replay {
     pub records: Box<dyn Records>,
     /// The queue of events.
     pub queue: Box<dyn Queue>,
+    /// The switchboard.
+    pub boards: Box<dyn Boards>,
+    /// The flows, by which switches are judged.
+    pub flows: Flows,
     /// The time.
     pub clock: Box<dyn Clock>,
 }

@@ -1,7 +1,7 @@
 //! What operators ask for: one JSON request each.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::event::Event;
 use shared::key::EventId;
 use shared::ledger::{Refusal, Row, State};
@@ -9,10 +9,11 @@ use shared::ports::{Unavailable, WriteError};
 use tracing::info;
 
 use crate::Replay;
+use crate::switches::{self, Span};
 use crate::view;
 
 /// An operator's request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
     /// The newest parked events.
@@ -35,6 +36,54 @@ pub enum Operation {
         /// Why.
         reason: String,
     },
+    /// Holds calls back: of a flow, of an integration, or all of them.
+    Pause {
+        /// The flow.
+        flow: Option<String>,
+        /// Or the integration.
+        integration: Option<String>,
+        /// For how long, as `30m`; without it, until it is resumed.
+        r#for: Option<Span>,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Lets calls go on.
+    Resume {
+        /// The flow.
+        flow: Option<String>,
+        /// Or the integration.
+        integration: Option<String>,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Turns a flow's safe mode on, or that of all flows; for no time at all, off.
+    SafeMode {
+        /// The flow.
+        flow: Option<String>,
+        /// For how long, as `30m`.
+        r#for: Span,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Changes a flow's retry policy, in what is named; in nothing, it is the flow's own again.
+    Policy {
+        /// The flow.
+        flow: String,
+        /// What is changed: `{"max_attempts": 5}`.
+        retry: Map<String, Value>,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// The positions of all switches.
+    Status,
     /// Says of an effect whether it happened, where nobody could know.
     Resolve {
         /// The event's id.
@@ -73,7 +122,7 @@ const MAX_RESULT: usize = 256;
 /// The longest name or reason that goes into the history.
 const MAX_WORDS: usize = 120;
 
-const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, or {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}"#;
+const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops resume, safe_mode, policy and status"#;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +144,7 @@ impl From<WriteError> for Failure {
     }
 }
 
-fn refuse(why: impl Into<String>) -> Failure {
+pub(crate) fn refuse(why: impl Into<String>) -> Failure {
     Refusal(why.into()).into()
 }
 
@@ -116,6 +165,8 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::Resolve { id, effect, verdict, by, reason } => {
             resolve(replay, &id, &effect, verdict, &by, &reason).await
         }
+        Operation::Status => switches::status(replay).await,
+        switch => switches::turn(replay, switch).await,
     }
 }
 
@@ -176,7 +227,7 @@ async fn resolve(
     Ok(view::page(&next, None))
 }
 
-fn check_words(by: &str, reason: &str) -> Result<(), Failure> {
+pub(crate) fn check_words(by: &str, reason: &str) -> Result<(), Failure> {
     for (name, words) in [("by", by), ("reason", reason)] {
         if words.trim().is_empty() || words.chars().count() > MAX_WORDS {
             return Err(refuse(format!("`{name}` must say something, in at most {MAX_WORDS} characters")));

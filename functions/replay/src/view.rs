@@ -46,6 +46,7 @@ fn effect(entry: &Entry) -> Value {
         Progress::Intent => ("intent", json!({})),
         Progress::Failed { error } => ("failed", json!({"error": error})),
         Progress::Unknown { error } => ("unknown", json!({"error": error})),
+        Progress::Skipped => ("skipped", json!({})),
         Progress::Done { result } => ("done", json!({"result": result})),
     };
     let mut effect = json!({"state": state, "attempts": entry.attempts, "at": entry.at.to_string()});

@@ -60,7 +60,7 @@ const ROW: &str = "event";
 const PAYLOAD: &str = "payload";
 
 /// The row's attributes that a transition may take away.
-const REMOVABLE: [&str; 6] = ["lease_until", "retry_at", "effects", "death", "parked", "parked_at"];
+const REMOVABLE: [&str; 7] = ["lease_until", "retry_at", "effects", "enrich", "death", "parked", "parked_at"];
 
 type Item = HashMap<String, AttributeValue>;
 

@@ -10,10 +10,11 @@ mod flows;
 mod http;
 mod limits;
 mod logs;
-mod overrides;
+mod metrics;
 mod pressure;
 mod sqs;
 mod ssm;
+mod switchboard;
 
 use std::time::Duration;
 
@@ -32,10 +33,11 @@ pub use flows::{FlowsError, read_flows};
 pub use http::HttpPartners;
 pub use limits::DynamoLimits;
 pub use logs::log_as_json;
-pub use overrides::DynamoOverrides;
+pub use metrics::EmfMetrics;
 pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;
+pub use switchboard::DynamoBoard;
 
 use crate::ports::Unavailable;
 

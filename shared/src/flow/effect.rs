@@ -5,33 +5,111 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Flow, Flows};
-use crate::template::{Body, Path};
+use super::{Flow, Flows, Integration};
+use crate::contact;
+use crate::template::{Body, Condition, Path};
 use crate::time::{Timestamp, duration};
 
-/// One side effect: a call to a partner.
+/// One side effect.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written")]
 pub struct Effect {
     /// Its name within the flow. The ledger knows it by this.
     pub id: String,
-    /// The partner that is called.
-    pub integration: String,
+    /// What is done.
+    pub action: Action,
+    /// Whether it is done at all for an event. What is not done counts as done for what needs it.
+    pub when: Option<Condition>,
     /// The effects that must be done before. Without a word, the one before it; with an empty list,
     /// none: such effects run side by side.
-    #[serde(default)]
     pub needs: Option<Vec<String>>,
     /// What the partner can be trusted with when nobody knows whether a call happened.
-    #[serde(default)]
     pub guarantee: Guarantee,
     /// How to find out whether a call happened.
-    #[serde(default)]
     pub lookup: Option<Lookup>,
+    /// What is kept of the answer: a name and a JSON pointer each.
+    pub result: BTreeMap<String, String>,
+}
+
+/// What an effect does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// It calls a partner.
+    Call(Call),
+    /// It makes or changes a contact of ours. The same again changes nothing.
+    Upsert(Upsert),
+}
+
+/// A call to a partner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The partner's name.
+    pub integration: String,
     /// What is sent.
     pub request: Request,
-    /// What is kept of the answer: a name and a JSON pointer each.
+}
+
+/// What is to be known of a contact, as templates over the event.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upsert {
+    /// Whose contact it is.
+    pub tenant: Body,
+    /// The email that names it.
+    pub email: Body,
+    /// The fields to set; null removes one.
     #[serde(default)]
-    pub result: BTreeMap<String, String>,
+    pub fields: BTreeMap<String, Body>,
+}
+
+/// An effect as it is written: a call with `integration` and `request`, or an `upsert`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    id: String,
+    integration: Option<String>,
+    request: Option<Request>,
+    upsert: Option<Upsert>,
+    when: Option<Condition>,
+    needs: Option<Vec<String>>,
+    guarantee: Option<Guarantee>,
+    lookup: Option<Lookup>,
+    #[serde(default)]
+    result: BTreeMap<String, String>,
+}
+
+impl TryFrom<Written> for Effect {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let Written { id, integration, request, upsert, when, needs, guarantee, lookup, result } = written;
+        let alone = guarantee.is_none() && lookup.is_none() && result.is_empty();
+        let action = match (integration, request, upsert) {
+            (Some(integration), Some(request), None) => Action::Call(Call { integration, request }),
+            (None, None, Some(upsert)) if alone => Action::Upsert(upsert),
+            (None, None, Some(_)) => {
+                return Err(format!("effect `{id}`: an upsert takes no guarantee, lookup or result: it has its own"));
+            }
+            _ => return Err(format!("effect `{id}` needs an integration and a request, or an upsert")),
+        };
+        let guarantee = guarantee.unwrap_or(if alone_is_safe(&action) { Guarantee::Native } else { Guarantee::None });
+        Ok(Effect { id, action, when, needs, guarantee, lookup, result })
+    }
+}
+
+/// An upsert is idempotent by construction.
+fn alone_is_safe(action: &Action) -> bool {
+    matches!(action, Action::Upsert(_))
+}
+
+impl Effect {
+    /// The partner that it calls, if it calls one.
+    pub fn integration(&self) -> Option<&str> {
+        match &self.action {
+            Action::Call(call) => Some(&call.integration),
+            Action::Upsert(_) => None,
+        }
+    }
 }
 
 /// What the partner can be trusted with when nobody knows whether a call happened.
@@ -109,10 +187,16 @@ impl Method {
 }
 
 impl Flows {
+    /// The partner that an effect calls, if it calls one.
+    pub fn partner_of(&self, effect: &Effect) -> Option<&Integration> {
+        effect.integration().and_then(|name| self.integration(name))
+    }
+
     /// What the partner can be trusted with now, if nobody knows whether a call happened that was first
     /// tried then. A partner that has forgotten our key honours it no more.
     pub fn trust(&self, effect: &Effect, first_tried: Timestamp, now: Timestamp) -> Guarantee {
-        let window = self.integration(&effect.integration).map(|partner| partner.key_window).unwrap_or_default();
+        // Our own contacts remember for ever.
+        let window = self.partner_of(effect).map_or(Duration::MAX, |partner| partner.key_window);
         match effect.guarantee {
             Guarantee::Native if now.since(first_tried) < window => Guarantee::Native,
             Guarantee::Native | Guarantee::Lookup if effect.lookup.is_some() => Guarantee::Lookup,
@@ -136,12 +220,18 @@ pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<String> {
 
 fn check_one<'c>(effect: &'c Effect, before: &'c [&str], all: &Flows) -> impl Iterator<Item = String> + use<'c> {
     let unmet = effect.needs.iter().flatten().find(|need| !before.contains(&need.as_str()));
-    let partner = all.integration(&effect.integration);
+    let partner = all.partner_of(effect);
+    let stranger = effect.integration().filter(|name| all.integration(name).is_none());
+    let fields = match &effect.action {
+        Action::Upsert(upsert) => upsert.fields.keys().find(|name| !contact::is_field_name(name)),
+        Action::Call(_) => None,
+    };
     let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty());
     [
         before.contains(&effect.id.as_str()).then(|| "has the name of another".to_owned()),
         unmet.map(|need| format!("needs `{need}`, which does not stand before it")),
-        partner.is_none().then(|| format!("calls `{}`, which integrations.yaml does not have", effect.integration)),
+        stranger.map(|name| format!("calls `{name}`, which integrations.yaml does not have")),
+        fields.map(|name| format!("sets `{name}`, which no field of a contact can be called")),
         (effect.guarantee == Guarantee::Native && keyless)
             .then(|| "is native, but its partner takes no key".to_owned()),
         (effect.guarantee == Guarantee::Lookup && effect.lookup.is_none())

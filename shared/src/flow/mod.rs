@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use effect::{Effect, Guarantee, Lookup, LookupRequest, Method, Request};
+pub use effect::{Action, Call, Effect, Guarantee, Lookup, LookupRequest, Method, Request, Upsert};
 pub use field::Field;
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};

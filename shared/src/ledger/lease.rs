@@ -160,7 +160,7 @@ impl Lease {
             // The worker that meant to call it is gone. An intent without an outcome is unknown.
             Progress::Intent => self.doubt(effect, entry, "the worker was lost during the call", flows, now),
             Progress::Unknown { error } => self.doubt(effect, entry, error, flows, now),
-            Progress::Failed { .. } | Progress::Done { .. } => Next::Intend(vec![effect]),
+            Progress::Failed { .. } | Progress::Skipped | Progress::Done { .. } => Next::Intend(vec![effect]),
         }
     }
 
@@ -176,7 +176,7 @@ impl Lease {
 
     fn is_done(&self, effect: &str) -> bool {
         let entry = self.row.effects.get(effect);
-        entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. }))
+        entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. } | Progress::Skipped))
     }
 
     /// A call is about to be made.
@@ -184,6 +184,12 @@ impl Lease {
         let attempts = self.attempts(effect) + 1;
         self.set(effect, attempts, Progress::Intent, now);
         self.intended.insert(effect.id.clone());
+    }
+
+    /// The effect is not done for this event.
+    pub fn skip(&mut self, effect: &Effect, now: Timestamp) {
+        self.row.note(now, format!("{} skipped", effect.id));
+        self.set(effect, 0, Progress::Skipped, now);
     }
 
     /// The calls that were about to be made are not made after all.

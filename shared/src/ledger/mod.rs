@@ -23,13 +23,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 pub use lease::{Claim, Closed, Found, Lease, Next};
 pub use parked::{Refusal, SHARDS};
 
 use crate::event::Event;
+use crate::flow::Effect;
 use crate::key::{self, EventId};
+use crate::template::Scope;
 use crate::time::Timestamp;
 use crate::trace::Trace;
 
@@ -92,6 +94,9 @@ pub struct Row {
     /// What was intended and what was done, by the effects' ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, Entry>,
+    /// What was found out about it, by the lookups' ids.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub enrich: Map<String, Value>,
     /// Why it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
@@ -142,6 +147,8 @@ pub enum Progress {
         /// Why, without values.
         error: String,
     },
+    /// Its condition was false: it is not done for this event.
+    Skipped,
     /// It happened.
     Done {
         /// What was kept of the answer.
@@ -241,6 +248,7 @@ impl Row {
             lease_until: None,
             retry_at: None,
             effects: BTreeMap::new(),
+            enrich: Map::new(),
             death: None,
             replay: event.replay,
             queued_at: now,
@@ -255,6 +263,23 @@ impl Row {
     /// no sender still repeats it. DynamoDB deletes late, so being there is not being alive.
     pub fn forgotten(&self, now: Timestamp) -> bool {
         self.state == State::Succeeded && self.expires_at < now.secs()
+    }
+
+    /// What a template of an effect may look at.
+    pub fn scope<'e>(&self, event: &'e Event, effect: &Effect) -> Scope<'e> {
+        let now = self.effects.get(&effect.id).map_or(self.received_at, |entry| entry.since);
+        Scope { now: now.to_string(), ..self.scope_of(event) }
+    }
+
+    /// What a template that belongs to no effect may look at.
+    pub fn scope_of<'e>(&self, event: &'e Event) -> Scope<'e> {
+        Scope {
+            event: &event.payload,
+            effects: self.results(),
+            enrich: Value::Object(self.enrich.clone()),
+            flow: json!({"name": event.flow, "version": event.version}),
+            now: self.received_at.to_string(),
+        }
     }
 
     /// The results of the effects that are done, by their ids.

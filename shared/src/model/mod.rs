@@ -7,10 +7,11 @@ mod budgets;
 mod contacts;
 mod ledger;
 mod limits;
-mod overrides;
+mod metrics;
 mod partners;
 mod pressure;
 mod queue;
+mod switchboard;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -23,10 +24,11 @@ pub use budgets::ModelBudgets;
 pub use contacts::ModelContacts;
 pub use ledger::ModelLedger;
 pub use limits::ModelLimits;
-pub use overrides::ModelOverrides;
+pub use metrics::ModelMetrics;
 pub use partners::{ModelPartners, Script};
 pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
+pub use switchboard::ModelBoard;
 
 use crate::ports::{Chance, Clock, SecretStore, Unavailable};
 use crate::signature::Secret;

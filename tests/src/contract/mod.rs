@@ -7,11 +7,12 @@ mod budgets;
 mod contacts;
 mod ledger;
 mod limits;
-mod overrides;
 mod pressure;
 mod queue;
+mod races;
 mod secrets;
 mod storm;
+mod switchboard;
 
 /// Runs each of a module's functions once over its `model()` and once over its `emulator()`.
 macro_rules! on_model_and_emulator {

@@ -252,6 +252,10 @@ async fn create(client: &Client, name: &str, more: HashMap<QueueAttributeName, S
 }
 
 impl Emulator {
+    pub(super) fn dead_letters_url(&self) -> &str {
+        &self.dead_url
+    }
+
     pub(super) fn events_url(&self) -> &str {
         &self.events_url
     }

@@ -13,11 +13,11 @@ use super::world::{World, flows_with};
 use crate::fixtures::{files, lead};
 
 /// The shipped flow with these effects: a name, and what else its YAML says.
-fn flow_of(effects: &[(&str, &str)]) -> Flows {
+pub(crate) fn flow_of(effects: &[(&str, &str)]) -> Flows {
     flows_with(|yaml| replace_effects(&yaml, effects))
 }
 
-fn replace_effects(yaml: &str, effects: &[(&str, &str)]) -> String {
+pub(crate) fn replace_effects(yaml: &str, effects: &[(&str, &str)]) -> String {
     let (head, rest) = yaml.split_once("effects:\n").expect("a flow has effects");
     let (_, tail) = rest.split_once("\nretry:").expect("a flow has a policy");
     let one = |(id, more): &(&str, &str)| {
@@ -256,4 +256,62 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
         let fenced = shared::ports::Claims::close(&world.ledger, &late).await;
         assert_eq!(fenced, Err(shared::ports::WriteError::Fenced), "{guarantee}: {}", slow.message_id);
     }
+}
+
+/// The shipped flow with a contact before its call.
+fn with_contact(upsert: &str) -> Flows {
+    flows_with(|yaml| {
+        let contact = format!("effects:\n  - id: contact\n    upsert: {upsert}\n");
+        yaml.replace("effects:\n", &contact).replace("/leads/", "/contacts/{{ effects.contact.id }}/")
+    })
+}
+
+const CONTACT: &str = "{tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}', \
+     fields: {first_name: '{{ event.data.first_name }}'}}";
+
+#[tokio::test]
+async fn a_contact_is_upserted_and_later_effects_know_its_id() {
+    let world = World::with(with_contact(CONTACT));
+    let id = accepted(&world).await;
+    world.poll().await;
+    let row = world.row(&id).await;
+    assert_eq!(row.state, State::Succeeded, "{:?}", row.history);
+    let contact = row.results()["contact"].clone();
+    assert_eq!(contact["created"], true);
+    let path = format!("PUT /contacts/{}/evt%5F1001", contact["id"].as_str().expect("an id"));
+    assert_eq!(asked(&world), [path]);
+    assert!(!json!(row).to_string().contains("Ada"), "the row knows no person");
+}
+
+#[tokio::test]
+async fn what_is_no_contact_is_a_dead_letter_without_its_value() {
+    let world = World::with(with_contact("{tenant: t, email: '{{ event.data.first_name }}'}"));
+    let id = accepted(&world).await;
+    world.poll().await;
+    let death = world.row(&id).await.death.expect("dead");
+    assert_eq!(death.reason, Reason::Terminal);
+    assert!(death.error.starts_with("an email must have"), "{}", death.error);
+}
+
+#[tokio::test]
+async fn an_effect_whose_condition_is_false_is_skipped_and_counts_as_done() {
+    let world = World::with(flow_of(&[
+        ("a", "guarantee: native, when: event.data.tenant == 'nobody'"),
+        ("b", "guarantee: native, needs: [a], when: '{{ event.data.tenant is defined }}'"),
+    ]));
+    let id = accepted(&world).await;
+    world.poll().await;
+    assert_eq!(asked(&world), ["POST /b"]);
+    let row = world.row(&id).await;
+    assert_eq!((row.state, row.results()), (State::Succeeded, json!({"b": {"id": "id_1"}})));
+    assert_eq!(world.ledger.writes(), 1 + 3, "the admission, the claim, the intent, the end");
+}
+
+#[tokio::test]
+async fn a_condition_that_cannot_be_decided_decides_nothing() {
+    let world = World::with(flow_of(&[("a", "guarantee: native, when: event.data.nothing.at_all")]));
+    let id = accepted(&world).await;
+    world.poll().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::Template));
+    assert_eq!(asked(&world).len(), 0);
 }

@@ -10,6 +10,8 @@ mod pressure;
 mod processor;
 mod replay;
 mod secrets;
+mod switches;
 mod world;
 
-pub(crate) use world::{SECRET, signed};
+pub(crate) use effects::{flow_of, replace_effects};
+pub(crate) use world::{SECRET, flows_with, signed};

@@ -8,7 +8,7 @@ use shared::flow::Flows;
 use shared::key::EventId;
 use shared::ledger::{Progress, Reason, Row, State};
 use shared::model::Script;
-use shared::ports::{Clock, Overrides};
+use shared::ports::Clock;
 
 use super::world::{World, flows_with, policy};
 use crate::fixtures::{lead, lead_of};
@@ -290,19 +290,6 @@ impl World {
     fn trace_id(&self) -> String {
         self.ledger.rows()[0].trace.id()
     }
-}
-
-#[tokio::test]
-async fn an_operator_changes_the_policy_without_a_deploy() {
-    let world = World::new();
-    let flow = crate::fixtures::lead_routing();
-    let policy = shared::overrides::accept(&flow, r#"{"max_attempts": 5}"#).expect("a good override");
-    world.overrides.put(&policy, 0).await.expect("nobody else wrote");
-    world.partners.script(vec![Script::Status(500); 10]);
-    let id = accepted(&world).await;
-    world.drain().await;
-    assert_eq!(world.partners.calls().len(), 5);
-    assert_eq!(death(&world.row(&id).await), (Reason::AttemptsSpent, 5));
 }
 
 /// One contact's failing events share its retries; another contact's do not.

@@ -12,14 +12,14 @@ use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBudgets, ModelChance, ModelClock, ModelLedger, ModelLimits, ModelOverrides, ModelPartners,
-    ModelPressure, ModelQueue, ModelSecrets,
+    Delivered, ModelBoard, ModelBudgets, ModelChance, ModelClock, ModelContacts, ModelLedger, ModelLimits,
+    ModelMetrics, ModelPartners, ModelPressure, ModelQueue, ModelSecrets,
 };
-use shared::overrides::Policies;
 use shared::ports::{Clock, Rows};
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
 use shared::signature::{Secret, standard_webhooks_signature};
+use shared::switchboard::Switchboard;
 use shared::trace::Trace;
 
 use crate::fixtures::{NOW, files};
@@ -42,7 +42,8 @@ pub(crate) struct World {
     pub(crate) partners: ModelPartners,
     pub(crate) limits: ModelLimits,
     pub(crate) pressure: ModelPressure,
-    pub(crate) overrides: ModelOverrides,
+    pub(crate) board: ModelBoard,
+    pub(crate) metrics: ModelMetrics,
     pub(crate) secrets: ModelSecrets,
     pub(crate) intake: Intake,
     pub(crate) processor: Processor,
@@ -63,7 +64,8 @@ impl World {
         let partners = ModelPartners::new(clock.clone());
         let limits = ModelLimits::default();
         let pressure = ModelPressure::default();
-        let overrides = ModelOverrides::default();
+        let board = ModelBoard::default();
+        let metrics = ModelMetrics::default();
         let secrets = ModelSecrets::default();
         secrets.put("sources/web-forms", SECRET);
         secrets.put("receipts/web-forms", RECEIPTS_TOKEN);
@@ -86,7 +88,9 @@ impl World {
             Box::new(chance.clone()),
         );
         let processor = Processor {
-            policies: Policies::new(Box::new(overrides.clone())),
+            switchboard: Switchboard::new(Box::new(board.clone())),
+            contacts: Box::new(ModelContacts::default()),
+            metrics: Box::new(metrics.clone()),
             budgets: Box::new(ModelBudgets::default()),
             gate,
             flows,
@@ -102,6 +106,8 @@ impl World {
         let replay = Replay {
             records: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
+            boards: Box::new(board.clone()),
+            flows: processor.flows.clone(),
             clock: Box::new(clock.clone()),
         };
         World {
@@ -112,7 +118,8 @@ impl World {
             partners,
             limits,
             pressure,
-            overrides,
+            board,
+            metrics,
             secrets,
             intake,
             processor,

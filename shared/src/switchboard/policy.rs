@@ -1,21 +1,14 @@
-//! Retry policies that are changed at run time, with no deploy.
+//! Retry policies that are changed at run time.
 //!
 //! An override names what it changes and leaves the rest to the flow: `{"max_attempts": 5}`. It is
 //! merged over the flow's policy, and what comes of it must be as good as a policy in a flow file.
-//! Only an [`Accepted`] one can be written. A flow may have changed since, so the reader checks again,
-//! and goes by the last good one until somebody mends it.
-
-mod cache;
-mod policies;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-pub use cache::{Cache, InForce, Problem, Source};
-pub use policies::Policies;
-
+use super::Refused;
 use crate::budget::Budget;
 use crate::flow::Flow;
 use crate::retry::{Jitter, Policy, Strategy};
@@ -24,7 +17,7 @@ use crate::time::duration;
 /// What an operator changes in a flow's policy. What is absent stays as the flow has it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Override {
+struct Override {
     #[serde(deserialize_with = "some")]
     strategy: Option<Strategy>,
     #[serde(deserialize_with = "some_duration")]
@@ -42,51 +35,10 @@ pub struct Override {
     budget_per_contact: Option<Option<Budget>>,
 }
 
-/// An override as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// How often the flow's override was written. It never goes back.
-    pub version: u64,
-    /// The override, as JSON.
-    pub text: String,
-}
-
-/// An override that a flow can go by. Only [`accept`] makes one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    flow: String,
-    text: String,
-}
-
-impl Accepted {
-    /// The flow's name.
-    pub fn flow(&self) -> &str {
-        &self.flow
-    }
-
-    /// The override, as JSON.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-}
-
-/// A flow cannot go by this override.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.join("; "))]
-pub struct Refused(pub Vec<String>);
-
-/// Takes an operator's override of a flow's policy, as JSON. `{}` takes the override back.
-pub fn accept(flow: &Flow, text: &str) -> Result<Accepted, Refused> {
-    merged(flow, text)?;
-    Ok(Accepted { flow: flow.name.clone(), text: text.to_owned() })
-}
-
 /// The flow's policy under an override, or nothing where it overrides nothing.
-fn merged(flow: &Flow, text: &str) -> Result<Option<Policy>, Refused> {
-    if text.len() > MAX_TEXT {
-        return Err(Refused(vec![format!("an override must have at most {MAX_TEXT} bytes")]));
-    }
-    let change = read(text).map_err(|error| Refused(vec![error.to_string()]))?;
+pub(super) fn merged(flow: &Flow, change: &Map<String, Value>) -> Result<Option<Policy>, Refused> {
+    let change =
+        Override::deserialize(Value::Object(change.clone())).map_err(|error| Refused(vec![error.to_string()]))?;
     if change == Override::default() {
         return Ok(None);
     }
@@ -97,12 +49,6 @@ fn merged(flow: &Flow, text: &str) -> Result<Option<Policy>, Refused> {
         wrong.push("all retries together must be shorter than the flow's ttl".into());
     }
     if wrong.is_empty() { Ok(Some(policy)) } else { Err(Refused(wrong)) }
-}
-
-/// An override names what it changes: a list would do for serde, but not for us.
-fn read(text: &str) -> serde_json::Result<Override> {
-    let named: Map<String, Value> = serde_json::from_str(text)?;
-    serde_json::from_value(named.into())
 }
 
 impl Override {
@@ -119,9 +65,6 @@ impl Override {
     }
 }
 
-/// An override is a handful of short fields.
-const MAX_TEXT: usize = 1024;
-
 fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     duration(deserializer).map(Some)
 }
@@ -132,7 +75,7 @@ fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::flow::{File, Flows};
 
@@ -142,11 +85,15 @@ mod tests {
         ("flows/lead-routing.yaml", include_str!("../../../infra/flows/flows/lead-routing.yaml")),
     ];
 
-    /// The shipped flow for leads with a policy of 2 s, doubled, 3 attempts, 5 an hour and contact.
-    pub(super) fn flow() -> Flow {
+    /// The shipped flow for leads, and what it needs.
+    pub(in crate::switchboard) fn flows() -> Flows {
         let files = FILES.map(|(path, text)| File { path: path.into(), text: text.into() });
-        let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
-        let mut flow = flows.flow("lead-routing").expect("the flow").clone();
+        Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    /// The shipped flow for leads with a policy of 2 s, doubled, 3 attempts, 5 an hour and contact.
+    fn flow() -> Flow {
+        let mut flow = flows().flow("lead-routing").expect("the flow").clone();
         flow.retry = Policy {
             strategy: Strategy::Exponential,
             base: Duration::from_secs(2),
@@ -159,10 +106,18 @@ mod tests {
         flow
     }
 
+    fn change(text: &str) -> Map<String, Value> {
+        serde_json::from_str(text).expect("an object")
+    }
+
+    fn merge(flow: &Flow, text: &str) -> Result<Option<Policy>, Refused> {
+        merged(flow, &change(text))
+    }
+
     #[test]
     fn what_is_absent_stays_as_the_flow_has_it() {
         let attempts = Policy { max_attempts: 5, ..flow().retry };
-        assert_eq!(merged(&flow(), r#"{"max_attempts": 5}"#), Ok(Some(attempts)));
+        assert_eq!(merge(&flow(), r#"{"max_attempts": 5}"#), Ok(Some(attempts)));
         let whole = r#"{"strategy": "fixed", "base": "1s", "multiplier": 3, "max_delay": "2s", "jitter": "none",
             "max_attempts": 2, "budget_per_contact": {"count": 1, "window": "10m"}}"#;
         let policy = Policy {
@@ -174,32 +129,22 @@ mod tests {
             max_attempts: 2,
             budget_per_contact: Some(Budget { count: 1, window: Duration::from_secs(600) }),
         };
-        assert_eq!(merged(&flow(), whole), Ok(Some(policy)));
+        assert_eq!(merge(&flow(), whole), Ok(Some(policy)));
     }
 
     #[test]
     fn null_takes_the_budget_away_and_nothing_takes_the_override_back() {
         let unbounded = Policy { budget_per_contact: None, ..flow().retry };
-        assert_eq!(merged(&flow(), r#"{"budget_per_contact": null}"#), Ok(Some(unbounded)));
-        assert_eq!(merged(&flow(), "{}"), Ok(None));
+        assert_eq!(merge(&flow(), r#"{"budget_per_contact": null}"#), Ok(Some(unbounded)));
+        assert_eq!(merge(&flow(), "{}"), Ok(None));
     }
 
     #[test]
     fn a_bad_override_is_refused_with_reasons() {
-        let padded = format!("{{{}}}", " ".repeat(MAX_TEXT));
-        for bad in [
-            "",
-            "5",
-            "[]",
-            r#"{"attempts": 5}"#,
-            r#"{"base": "soon"}"#,
-            r#"{"base": null}"#,
-            r#"{"jitter": null}"#,
-            &padded,
-        ] {
-            assert!(accept(&flow(), bad).is_err(), "{bad}");
+        for bad in [r#"{"attempts": 5}"#, r#"{"base": "soon"}"#, r#"{"base": null}"#, r#"{"jitter": null}"#] {
+            assert!(merge(&flow(), bad).is_err(), "{bad}");
         }
-        let refused = |text: &str| accept(&flow(), text).expect_err("refused").to_string();
+        let refused = |text: &str| merge(&flow(), text).expect_err("refused").to_string();
         assert_eq!(refused(r#"{"max_attempts": 99}"#), "retry.max_attempts must be from 1 to 20");
         assert_eq!(
             refused(r#"{"base": "121s", "multiplier": 0}"#),
@@ -213,9 +158,9 @@ mod tests {
         let flow = Flow { ttl: Duration::from_secs(3600), ..flow() };
         let slow = r#"{"strategy": "fixed", "base": "30m", "max_delay": "30m"}"#;
         assert_eq!(
-            accept(&flow, slow),
+            merge(&flow, slow),
             Err(Refused(vec!["all retries together must be shorter than the flow's ttl".into()]))
         );
-        assert!(accept(&Flow { ttl: Duration::from_secs(3601), ..flow }, slow).is_ok());
+        assert!(merge(&Flow { ttl: Duration::from_secs(3601), ..flow }, slow).is_ok());
     }
 }

@@ -1,0 +1,114 @@
+//! The switchboard's contract.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+use serde_json::json;
+use shared::adapters::{DynamoBoard, aws};
+use shared::model::ModelBoard;
+use shared::ports::{Boards, WriteError};
+use shared::switchboard::{Board, Problem, Stored, Subject, Switchboard, Turn};
+
+use super::on_model_and_emulator;
+use crate::fixtures::{NOW, flows, lead_routing};
+
+fn model() -> ModelBoard {
+    ModelBoard::default()
+}
+
+/// A board that no other test and no earlier run knows.
+async fn emulator() -> DynamoBoard {
+    let table = std::env::var("LEDGERLINE_LIMITS_TABLE").expect("make test names the table");
+    let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
+    DynamoBoard::named(&aws().await, table, format!("switchboard-{unique}"))
+}
+
+on_model_and_emulator!(
+    what_was_put_is_read_with_its_version,
+    a_version_that_moved_on_is_not_replaced,
+    a_repeated_write_is_harmless,
+    of_many_at_once_one_is_written,
+    a_change_is_in_force_within_seconds_and_can_be_taken_back,
+);
+
+fn attempts(attempts: u32) -> Board {
+    let change = json!({"max_attempts": attempts}).as_object().cloned().unwrap_or_default();
+    let subject = Subject::Flow("lead-routing".into());
+    Board::default().changed(&subject, Turn::Retry(change), &flows(), NOW).expect("a good override")
+}
+
+async fn what_was_put_is_read_with_its_version(boards: impl Boards) {
+    assert_eq!(boards.read().await, Ok(None));
+    for version in 1..=3 {
+        let board = attempts(version);
+        assert_eq!(boards.put(&board, u64::from(version) - 1).await, Ok(u64::from(version)));
+        assert_eq!(boards.read().await, Ok(Some(Stored { version: version.into(), text: board.text() })));
+    }
+}
+
+async fn a_version_that_moved_on_is_not_replaced(boards: impl Boards) {
+    assert_eq!(boards.put(&attempts(5), 1).await, Err(WriteError::Fenced), "there is none yet");
+    boards.put(&attempts(5), 0).await.expect("the first");
+    boards.put(&attempts(6), 1).await.expect("the second");
+    assert_eq!(boards.put(&attempts(7), 0).await, Err(WriteError::Fenced));
+    assert_eq!(boards.put(&attempts(7), 1).await, Err(WriteError::Fenced));
+    assert_eq!(boards.read().await.expect("an answer").map(|stored| stored.version), Some(2));
+}
+
+async fn a_repeated_write_is_harmless(boards: impl Boards) {
+    for seen in [0, 0, 1, 1] {
+        assert_eq!(boards.put(&attempts(5), seen).await, Ok(seen + 1));
+    }
+}
+
+async fn of_many_at_once_one_is_written(boards: impl Boards) {
+    let changes: Vec<Board> = (1..=20).map(attempts).collect();
+    let written = join_all(changes.iter().map(|change| boards.put(change, 0))).await;
+    assert_eq!(written.iter().filter(|written| **written == Ok(1)).count(), 1);
+    assert!(written.iter().all(|written| matches!(written, Ok(1) | Err(WriteError::Fenced))));
+}
+
+async fn a_change_is_in_force_within_seconds_and_can_be_taken_back<B>(boards: B)
+where
+    B: Boards + Clone + 'static,
+{
+    let (switchboard, flow) = (Switchboard::new(Box::new(boards.clone())), lead_routing());
+    let in_force = async |secs| {
+        let (board, _) = switchboard.at(&flows(), NOW + Duration::from_secs(secs)).await;
+        board.policy(&flow).max_attempts
+    };
+    assert_eq!(in_force(0).await, flow.retry.max_attempts);
+    boards.put(&attempts(7), 0).await.expect("an answer");
+    assert_eq!(in_force(4).await, flow.retry.max_attempts);
+    assert_eq!(in_force(5).await, 7);
+    boards.put(&Board::default(), 1).await.expect("an answer");
+    assert_eq!(in_force(10).await, flow.retry.max_attempts);
+}
+
+#[tokio::test]
+async fn a_crowd_asks_the_store_once_a_period() {
+    let boards = model();
+    boards.put(&attempts(7), 0).await.expect("an answer");
+    let switchboard = Switchboard::new(Box::new(boards.clone()));
+    let (flows, flow) = (flows(), lead_routing());
+    let crowd = join_all((0..50).map(|_| switchboard.at(&flows, NOW))).await;
+    assert!(crowd.iter().all(|(board, _)| board.policy(&flow).max_attempts == 7), "nobody goes by less");
+    assert_eq!(boards.reads(), 1);
+}
+
+#[tokio::test]
+async fn a_scribble_or_an_outage_keeps_the_last_good_board() {
+    let boards = model();
+    boards.put(&attempts(7), 0).await.expect("an answer");
+    let (switchboard, flow) = (Switchboard::new(Box::new(boards.clone())), lead_routing());
+    let at = |secs| NOW + Duration::from_secs(secs);
+    assert_eq!(switchboard.at(&flows(), at(0)).await.1, []);
+    boards.scribble(2, "max_attempts = 99");
+    let (kept, problems) = switchboard.at(&flows(), at(5)).await;
+    assert!(matches!(problems[..], [Problem::Bad { version: 2, .. }]), "{problems:?}");
+    assert_eq!(kept.policy(&flow).max_attempts, 7);
+    boards.down(true);
+    let (kept, problems) = switchboard.at(&flows(), at(10)).await;
+    assert!(matches!(problems[..], [Problem::Unavailable(_)]), "{problems:?}");
+    assert_eq!(kept.policy(&flow).max_attempts, 7);
+}

@@ -1,0 +1,123 @@
+//! What operators switch at run time.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::ledger::{Reason, State};
+use shared::model::Script;
+
+use super::world::{World, flows_with};
+use crate::fixtures::lead;
+
+async fn operate(world: &World, operation: Value) -> Value {
+    replay::handle(&world.replay, operation).await
+}
+
+/// Longer than any container believes what it read.
+async fn passed(world: &World) {
+    world.clock.advance(Duration::from_secs(6));
+}
+
+fn by(mut operation: Value) -> Value {
+    operation["by"] = json!("ada");
+    operation["reason"] = json!("the CRM is moving");
+    operation
+}
+
+#[tokio::test]
+async fn a_paused_flow_calls_nobody_until_it_is_resumed_and_waiting_is_no_attempt() {
+    let world = World::new();
+    let paused = operate(&world, by(json!({"op": "pause", "flow": "lead-routing"}))).await;
+    assert_eq!(paused["board"]["flows"]["lead-routing"]["paused"]["by"], "ada", "{paused}");
+    let id = world.post(&lead()).await.expect("intake goes on").id;
+    for _ in 0..5 {
+        world.poll().await;
+        world.clock.advance(Duration::from_secs(600));
+    }
+    assert_eq!(world.partners.calls().len(), 0);
+    let row = world.row(&id).await;
+    assert_eq!((row.state, row.effects.len()), (State::Retrying, 0));
+    assert!(world.story(&id).await.last().is_some_and(|last| last.ends_with("paused")));
+    assert!(world.metrics.sum("Deferrals{lead-routing,paused}") >= 2);
+
+    operate(&world, by(json!({"op": "resume", "flow": "lead-routing"}))).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.metrics.sum("EventsSettled{lead-routing,succeeded}"), 1);
+}
+
+/// A day of waiting must not use up the receives that the queue allows, nor the event itself.
+#[tokio::test]
+async fn an_event_outlasts_a_pause_of_almost_a_day_and_expires_after_it() {
+    for (hours, state) in [(20, State::Succeeded), (30, State::Dead)] {
+        let world = World::new();
+        operate(&world, by(json!({"op": "pause", "for": format!("{hours}h")}))).await;
+        let id = world.post(&lead()).await.expect("intake goes on").id;
+        world.drain().await;
+        world.park().await;
+        let row = world.row(&id).await;
+        assert_eq!(row.state, state, "{hours} hours: {:?}", row.history);
+        assert_eq!(row.death.map(|death| death.reason), (state == State::Dead).then_some(Reason::Expired));
+    }
+}
+
+#[tokio::test]
+async fn a_paused_integration_holds_back_its_own_effects_only() {
+    let world = World::with(flows_with(|yaml| {
+        yaml.replace(
+            "effects:\n",
+            "effects:\n  - {id: contact, upsert: {tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}'}}\n",
+        )
+    }));
+    operate(&world, by(json!({"op": "pause", "integration": "crm"}))).await;
+    let id = world.post(&lead()).await.expect("accepted").id;
+    world.poll().await;
+    let row = world.row(&id).await;
+    assert!(row.results().get("contact").is_some(), "{:?}", row.history);
+    assert_eq!(world.partners.calls().len(), 0);
+    operate(&world, by(json!({"op": "resume", "integration": "crm"}))).await;
+    passed(&world).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn an_operator_changes_the_policy_without_a_deploy() {
+    let world = World::new();
+    operate(&world, by(json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 5}}))).await;
+    world.partners.script(vec![Script::Status(500); 10]);
+    let id = world.post(&lead()).await.expect("accepted").id;
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 5);
+    assert_eq!(world.row(&id).await.death.map(|death| death.attempts), Some(5));
+    assert_eq!(world.metrics.sum("DeadLetters{lead-routing,attempts_spent}"), 1);
+}
+
+#[tokio::test]
+async fn a_switch_that_makes_no_sense_is_refused_in_a_sentence() {
+    let world = World::new();
+    for (operation, sentence) in [
+        (json!({"op": "pause", "flow": "led-routing"}), "there is no flow `led-routing`"),
+        (json!({"op": "pause", "flow": "lead-routing", "integration": "crm"}), "not both"),
+        (json!({"op": "pause", "flow": "lead-routing", "for": "soon"}), "write `500ms`, `2s`, `48h`"),
+        (json!({"op": "safe_mode", "flow": "lead-routing", "for": "200h"}), "within 7 days"),
+        (json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 99}}), "from 1 to 20"),
+        (json!({"op": "policy", "flow": "lead-routing", "retry": {"attempts": 9}}), "unknown field `attempts`"),
+    ] {
+        let refused = operate(&world, by(operation.clone())).await;
+        assert!(refused["error"].as_str().is_some_and(|error| error.contains(sentence)), "{operation}: {refused}");
+    }
+    let nameless = operate(&world, json!({"op": "pause", "by": " ", "reason": "x"})).await;
+    assert!(nameless["error"].to_string().contains("`by` must say something"), "{nameless}");
+    assert_eq!(operate(&world, json!({"op": "status"})).await, json!({"version": 0, "board": {}}));
+}
+
+#[tokio::test]
+async fn a_scribbled_board_is_told_and_changes_nothing() {
+    let world = World::new();
+    world.board.scribble(3, "{\"all\": {\"paused\": true}}");
+    let id = world.post(&lead()).await.expect("accepted").id;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.metrics.sum("BadSwitchboard{}"), 1);
+}
