@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::flow::Wrong;
 use crate::time::{Timestamp, duration};
 
 /// At most so many retries of one contact in any stretch of time as long as the window.
@@ -55,14 +56,15 @@ pub fn key(flow: &str, contact: &str) -> String {
 }
 
 impl Budget {
-    /// What is wrong with the budget, as sentences.
-    pub fn check(&self) -> Vec<String> {
+    /// What is wrong with the budget.
+    pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if !(1..=MAX_COUNT).contains(&self.count) {
-            wrong.push(format!("retry.budget_per_contact.count must be from 1 to {MAX_COUNT}"));
+            let what = format!("retry.budget_per_contact.count must be from 1 to {MAX_COUNT}");
+            wrong.push(Wrong::at("/count", what));
         }
         if !(MIN_WINDOW..=MAX_WINDOW).contains(&self.window) {
-            wrong.push("retry.budget_per_contact.window must be from 1s to 168h".into());
+            wrong.push(Wrong::at("/window", "retry.budget_per_contact.window must be from 1s to 168h"));
         }
         wrong
     }
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_budget_without_bounds_is_refused() {
-        assert_eq!(budget(5, 3600).check(), Vec::<String>::new());
+        assert_eq!(budget(5, 3600).check(), []);
         for bad in [budget(0, 60), budget(51, 60), budget(5, 0), budget(5, 8 * 24 * 3600)] {
             assert_eq!(bad.check().len(), 1, "{bad:?}");
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::budget::Budget;
+use crate::flow::Wrong;
 use crate::time::duration;
 
 /// A flow's retry policy.
@@ -88,22 +89,23 @@ impl Policy {
         (1..self.max_attempts).map(|attempt| self.ceiling(attempt)).sum()
     }
 
-    /// What is wrong with the policy, as sentences.
-    pub fn check(&self) -> Vec<String> {
+    /// What is wrong with the policy.
+    pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if !(1..=MAX_ATTEMPTS).contains(&self.max_attempts) {
-            wrong.push(format!("retry.max_attempts must be from 1 to {MAX_ATTEMPTS}"));
+            wrong.push(Wrong::at("/max_attempts", format!("retry.max_attempts must be from 1 to {MAX_ATTEMPTS}")));
         }
         if !(1.0..=10.0).contains(&self.multiplier) {
-            wrong.push("retry.multiplier must be from 1 to 10".into());
+            wrong.push(Wrong::at("/multiplier", "retry.multiplier must be from 1 to 10"));
         }
         if self.base.is_zero() || self.base > self.max_delay {
-            wrong.push("retry.base must be more than nothing and at most retry.max_delay".into());
+            wrong.push(Wrong::at("/base", "retry.base must be more than nothing and at most retry.max_delay"));
         }
         if self.max_delay > MAX_DELAY {
-            wrong.push("retry.max_delay must be at most 1h".into());
+            wrong.push(Wrong::at("/max_delay", "retry.max_delay must be at most 1h"));
         }
-        wrong.extend(self.budget_per_contact.iter().flat_map(Budget::check));
+        let budget = self.budget_per_contact.iter().flat_map(Budget::check);
+        wrong.extend(budget.map(|wrong| wrong.under("/budget_per_contact")));
         wrong
     }
 }
@@ -150,7 +152,7 @@ mod tests {
         let cart = cart.expect("a policy");
         assert_eq!((cart.strategy, cart.jitter), (Strategy::Fixed, Jitter::Equal));
         assert_eq!(cart.budget_per_contact, Some(Budget { count: 5, window: Duration::from_secs(3600) }));
-        assert_eq!(cart.check(), Vec::<String>::new());
+        assert_eq!(cart.check(), []);
         assert!(read("{strategy: linear, base: 2s, max_delay: 120s, max_attempts: 7}").is_err());
         assert!(read("{strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 7, retries: 9}").is_err());
     }
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_policy_without_bounds_is_refused() {
-        assert_eq!(policy().check(), Vec::<String>::new());
+        assert_eq!(policy().check(), []);
         assert_eq!(Policy { max_attempts: 0, ..policy() }.check().len(), 1);
         assert_eq!(Policy { max_attempts: 21, ..policy() }.check().len(), 1);
         assert_eq!(Policy { multiplier: f64::NAN, ..policy() }.check().len(), 1);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use shared::adapters::read_flows;
+use shared::adapters::read_files;
+use shared::flow::Flows;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -89,7 +90,8 @@ async fn runs(pid: &str) -> Result<bool> {
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
     // A source that anybody could pass for is good for trying things out, and for nothing else.
-    read_flows(&project.flows())?.deployable()?;
+    let flows = read_files(&project.flows())?;
+    Flows::parse(&flows)?.deployable(&flows)?;
     let tools = Progress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
     let template = project.template();
     let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));

@@ -21,8 +21,13 @@ pub enum FlowsError {
     Wrong(#[from] Problems),
 }
 
-/// Reads `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder`.
+/// What `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder` say.
 pub fn read_flows(folder: &Path) -> Result<Flows, FlowsError> {
+    Ok(Flows::parse(&read_files(folder)?)?)
+}
+
+/// The text of `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder`.
+pub fn read_files(folder: &Path) -> Result<Vec<File>, FlowsError> {
     let mut paths = vec!["sources.yaml".to_owned(), "integrations.yaml".to_owned()];
     let flows = folder.join("flows");
     for entry in std::fs::read_dir(&flows).map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })? {
@@ -33,8 +38,7 @@ pub fn read_flows(folder: &Path) -> Result<Flows, FlowsError> {
         }
     }
     paths[2..].sort_unstable();
-    let files: Vec<File> = paths.into_iter().map(|path| read(folder, path)).collect::<Result<_, _>>()?;
-    Ok(Flows::parse(&files)?)
+    paths.into_iter().map(|path| read(folder, path)).collect()
 }
 
 fn read(folder: &Path, path: String) -> Result<File, FlowsError> {

@@ -29,7 +29,7 @@ pub use clock::SystemClock;
 pub use config::{ConfigError, Environment};
 pub use contacts::DynamoContacts;
 pub use dynamodb::DynamoLedger;
-pub use flows::{FlowsError, read_flows};
+pub use flows::{FlowsError, read_files, read_flows};
 pub use http::HttpPartners;
 pub use limits::DynamoLimits;
 pub use logs::log_as_json;

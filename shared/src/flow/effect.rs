@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Flow, Flows, Integration};
+use super::{Flow, Flows, Integration, Wrong};
 use crate::contact;
 use crate::template::{Body, Condition, Path};
 use crate::time::{Timestamp, duration};
@@ -206,20 +206,20 @@ impl Flows {
 }
 
 /// What is wrong with a flow's effects.
-pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<String> {
+pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if flow.effects.is_empty() {
-        wrong.push("effects is empty: this flow would do nothing".into());
+        wrong.push(Wrong::at("/effects", "effects is empty: this flow would do nothing"));
     }
     for (index, effect) in flow.effects.iter().enumerate() {
         let before: Vec<&str> = flow.effects[..index].iter().map(|effect| effect.id.as_str()).collect();
-        wrong.extend(check_one(effect, &before, all).map(|what| format!("effect `{}` {what}", effect.id)));
+        wrong.extend(check_one(effect, &before, all).map(|wrong| wrong.under(&format!("/effects/{index}"))));
     }
     wrong
 }
 
-fn check_one<'c>(effect: &'c Effect, before: &'c [&str], all: &Flows) -> impl Iterator<Item = String> + use<'c> {
-    let unmet = effect.needs.iter().flatten().find(|need| !before.contains(&need.as_str()));
+fn check_one<'c>(effect: &'c Effect, before: &'c [&str], all: &Flows) -> impl Iterator<Item = Wrong> + use<'c> {
+    let unmet = effect.needs.iter().flatten().position(|need| !before.contains(&need.as_str()));
     let partner = all.partner_of(effect);
     let stranger = effect.integration().filter(|name| all.integration(name).is_none());
     let fields = match &effect.action {
@@ -227,15 +227,24 @@ fn check_one<'c>(effect: &'c Effect, before: &'c [&str], all: &Flows) -> impl It
         Action::Call(_) => None,
     };
     let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty());
+    let wrong = |at: &str, what: String| Wrong::at(at, format!("effect `{}` {what}", effect.id));
     [
-        before.contains(&effect.id.as_str()).then(|| "has the name of another".to_owned()),
-        unmet.map(|need| format!("needs `{need}`, which does not stand before it")),
-        stranger.map(|name| format!("calls `{name}`, which integrations.yaml does not have")),
-        fields.map(|name| format!("sets `{name}`, which no field of a contact can be called")),
+        before.contains(&effect.id.as_str()).then(|| wrong("/id", "has the name of another".into())),
+        unmet.map(|index| {
+            let need = effect.needs.iter().flatten().nth(index).map_or("", String::as_str);
+            wrong(&format!("/needs/{index}"), format!("needs `{need}`, which does not stand before it"))
+        }),
+        stranger.map(|name| wrong("/integration", format!("calls `{name}`, which integrations.yaml does not have"))),
+        fields.map(|name| {
+            wrong(
+                &format!("/upsert/fields/{name}"),
+                format!("sets `{name}`, which no field of a contact can be called"),
+            )
+        }),
         (effect.guarantee == Guarantee::Native && keyless)
-            .then(|| "is native, but its partner takes no key".to_owned()),
+            .then(|| wrong("/guarantee", "is native, but its partner takes no key".into())),
         (effect.guarantee == Guarantee::Lookup && effect.lookup.is_none())
-            .then(|| "has the guarantee lookup, but does not say how to look it up".to_owned()),
+            .then(|| wrong("/guarantee", "has the guarantee lookup, but does not say how to look it up".into())),
     ]
     .into_iter()
     .flatten()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Field, Flow, Source};
+use super::{Field, Flow, Source, Wrong};
 use crate::time::{Unit, duration};
 
 /// What makes two deliveries the same event.
@@ -136,38 +136,45 @@ pub struct Bucket {
 }
 
 impl Key {
-    /// Every field that the key reads.
-    pub(crate) fn reads(&self) -> impl Iterator<Item = &Field> {
-        let fields = self.fields.iter().filter_map(|key| match &key.part {
+    /// Every field that the key reads, and where the flow says so.
+    fn reads(&self) -> impl Iterator<Item = (String, &Field)> {
+        let fields = self.fields.iter().enumerate().filter_map(|(index, key)| match &key.part {
             Part::Id => None,
-            Part::Field(field) => Some(field),
+            Part::Field(field) => Some((format!("/key/fields/{index}"), field)),
         });
-        fields.chain(self.bucket.iter().map(|bucket| &bucket.field))
+        fields.chain(self.bucket.iter().map(|bucket| ("/key/bucket/field".into(), &bucket.field)))
     }
 
-    fn reads_id(&self) -> bool {
-        self.fields.iter().any(|key| key.part == Part::Id)
+    fn id_at(&self) -> Option<usize> {
+        self.fields.iter().position(|key| key.part == Part::Id)
     }
 }
 
 /// What is wrong with a flow's key. A key made of a field that may be missing would be no key.
-pub(super) fn check(flow: &Flow, source: Option<&Source>) -> Vec<String> {
+pub(super) fn check(flow: &Flow, source: Option<&Source>) -> Vec<Wrong> {
     let mut wrong = Vec::new();
-    if flow.key.reads_id() && source.is_some_and(|source| source.id_at.is_none()) {
-        wrong.push(format!("the key reads $id, but the source `{}` has no id_at", flow.on.source));
+    if let Some(index) = flow.key.id_at().filter(|_| source.is_some_and(|source| source.id_at.is_none())) {
+        let what = format!("the key reads $id, but the source `{}` has no id_at", flow.on.source);
+        wrong.push(Wrong::at(format!("/key/fields/{index}"), what));
     }
     match (flow.key.header, flow.key.fields.is_empty()) {
-        (Header::Required, false) => wrong.push("key.fields is not used where key.header is required".into()),
-        (Header::Ignored | Header::Preferred, true) => wrong.push("key.fields names no field".into()),
+        (Header::Required, false) => {
+            wrong.push(Wrong::at("/key/fields", "key.fields is not used where key.header is required"));
+        }
+        (Header::Ignored | Header::Preferred, true) => {
+            wrong.push(Wrong::at("/key/fields", "key.fields names no field"));
+        }
         _ => (),
     }
     if flow.key.bucket.as_ref().is_some_and(|bucket| bucket.every < Duration::from_secs(1)) {
-        wrong.push("key.bucket.every must be at least 1s".into());
+        wrong.push(Wrong::at("/key/bucket/every", "key.bucket.every must be at least 1s"));
     }
-    for field in flow.key.reads().chain([&flow.order_by]) {
+    for (at, field) in flow.key.reads().chain([("/order_by".into(), &flow.order_by)]) {
         let versions = flow.schemas().filter(|(_, schema)| !field.required_by(schema));
         wrong.extend(versions.map(|(version, _)| {
-            format!("the schema of version {version} does not require `{field}`, which the key or the order needs")
+            let what =
+                format!("the schema of version {version} does not require `{field}`, which the key or the order needs");
+            Wrong::at(at.as_str(), what)
         }));
     }
     wrong

@@ -7,8 +7,10 @@ mod effect;
 mod field;
 mod hmac;
 mod key;
+mod locate;
 mod parse;
 mod source;
+mod wrong;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +22,10 @@ pub use effect::{Action, Call, Effect, Guarantee, Lookup, LookupRequest, Method,
 pub use field::Field;
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
+pub use locate::Place;
 pub use parse::{File, Problem, Problems};
 pub use source::{IdAt, Scheme, Source};
+pub use wrong::Wrong;
 
 use crate::pressure::Pressure;
 use crate::retry::Policy;

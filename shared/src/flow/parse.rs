@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::{Flow, Flows, effect, key};
+use super::locate::{Place, locate};
+use super::{Flow, Flows, Wrong, effect, key, wrong::step};
 use crate::contract::Contract;
 
 /// A file of the flows folder: its path inside the folder, and its text.
@@ -23,18 +24,26 @@ pub struct File {
 pub struct Problem {
     /// The file's path inside the flows folder.
     pub file: String,
-    /// Line and column, where the parser knows them.
-    pub at: Option<(u64, u64)>,
+    /// Where.
+    pub place: Place,
     /// What is wrong, as a sentence.
     pub what: String,
+    /// What would be right, where that can be guessed.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// What a check found, with its place in the file's text.
+    pub(super) fn locate(files: &[File], path: &str, wrong: Wrong) -> Self {
+        let text = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
+        Problem { file: path.to_owned(), place: locate(text, &wrong.at), what: wrong.what, hint: wrong.hint }
+    }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.at {
-            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.what),
-            None => write!(f, "{}: {}", self.file, self.what),
-        }
+        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.what)?;
+        self.hint.iter().try_for_each(|hint| write!(f, " ({hint})"))
     }
 }
 
@@ -62,52 +71,58 @@ impl Flows {
             };
             problems.extend(read.err());
         }
-        // Flows were kept under their paths until here, so that a problem can name its file.
-        for (path, flow) in &flows.flows {
-            let found = check(path, flow, &flows);
-            problems.extend(found.into_iter().map(|what| Problem { file: path.clone(), at: None, what }));
-        }
-        problems.extend(flows.check_sources());
-        problems.extend(check_integrations(&flows));
+        problems.extend(flows.check().map(|(path, wrong)| Problem::locate(files, path, wrong)));
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
         flows.flows = std::mem::take(&mut flows.flows).into_values().map(|flow| (flow.name.clone(), flow)).collect();
         Ok(flows)
     }
+
+    /// What is wrong, with the file's path. Flows are kept under their paths until all is well.
+    fn check(&self) -> impl Iterator<Item = (&str, Wrong)> {
+        let sources = self.check_sources().into_iter().map(|wrong| ("sources.yaml", wrong));
+        let integrations = check_integrations(self).into_iter().map(|wrong| ("integrations.yaml", wrong));
+        let flows = self
+            .flows
+            .iter()
+            .flat_map(|(path, flow)| check(path, flow, self).into_iter().map(|wrong| (path.as_str(), wrong)));
+        sources.chain(integrations).chain(flows)
+    }
 }
 
 fn yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
     serde_saphyr::from_str(&file.text).map_err(|error| Problem {
         file: file.path.clone(),
-        at: error.location().map(|at| (at.line(), at.column())),
+        place: error.location().map_or(Place::START, Place::from),
         what: error.without_snippet().to_string(),
+        hint: None,
     })
 }
 
 /// What is wrong with one flow, given its neighbours.
-fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<String> {
+fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if path != format!("flows/{}.yaml", flow.name) {
-        wrong.push(format!("the flow `{0}` belongs into flows/{0}.yaml", flow.name));
+        wrong.push(Wrong::at("/name", format!("the flow `{0}` belongs into flows/{0}.yaml", flow.name)));
     }
     if all.source(&flow.on.source).is_none() {
-        wrong.push(format!("sources.yaml has no source `{}`", flow.on.source));
+        wrong.push(Wrong::at("/on/source", format!("sources.yaml has no source `{}`", flow.on.source)));
     }
     let rivals = all.flows.values().filter(|f| f.on.source == flow.on.source && f.on.event_type == flow.on.event_type);
     if rivals.count() > 1 {
-        wrong.push(format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source));
+        wrong.push(Wrong::at("/on", format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source)));
     }
     wrong.extend(check_schemas(flow));
     wrong.extend(key::check(flow, all.source(&flow.on.source)));
     wrong.extend(effect::check(flow, all));
-    wrong.extend(flow.retry.check());
+    wrong.extend(flow.retry.check().into_iter().map(|wrong| wrong.under("/retry")));
     // A retry that outlives the key would run an event that its sender may send anew.
     if flow.ttl <= flow.retry.horizon() {
-        wrong.push("ttl must be longer than all retries together".into());
+        wrong.push(Wrong::at("/ttl", "ttl must be longer than all retries together"));
     }
     if flow.max_age >= QUEUE_RETENTION {
-        wrong.push("max_age must be less than 4 days, for which the queue keeps a message".into());
+        wrong.push(Wrong::at("/max_age", "max_age must be less than 4 days, for which the queue keeps a message"));
     }
     wrong
 }
@@ -115,28 +130,32 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<String> {
 /// How long the queue keeps a message. The template says the same.
 const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
 
-fn check_schemas(flow: &Flow) -> Vec<String> {
+fn check_schemas(flow: &Flow) -> Vec<Wrong> {
     let mut wrong = Vec::new();
-    if flow.older.keys().any(|version| *version >= flow.version) {
-        wrong.push("older names a version that is not older than the flow's".into());
+    if let Some(version) = flow.older.keys().find(|version| **version >= flow.version) {
+        let what = "older names a version that is not older than the flow's";
+        wrong.push(Wrong::at(format!("/older/{version}"), what));
     }
     if flow.version_at.is_none() && !flow.older.is_empty() {
-        wrong.push("older needs version_at: which field says which version an event is of?".into());
+        let what = "older needs version_at: which field says which version an event is of?";
+        wrong.push(Wrong::at("/older", what));
     }
-    let compiled = flow.schemas().map(|(version, schema)| (version, Contract::compile(schema)));
-    wrong.extend(compiled.filter_map(|(version, contract)| Some(format!("schema {version}: {}", contract.err()?))));
+    wrong.extend(flow.schemas().filter_map(|(version, schema)| {
+        let at = if version == flow.version { "/schema".to_owned() } else { format!("/older/{version}") };
+        Some(Wrong::at(at, format!("schema {version}: {}", Contract::compile(schema).err()?)))
+    }));
     wrong
 }
 
-fn check_integrations(flows: &Flows) -> Vec<Problem> {
-    let mut problems = Vec::new();
+fn check_integrations(flows: &Flows) -> Vec<Wrong> {
+    let mut found = Vec::new();
     for (name, partner) in &flows.integrations {
-        let plain = (!partner.base_url.starts_with("https://")).then(|| "base_url must start with https://".to_owned());
-        let wrong = plain.into_iter().chain(partner.pressure.check());
-        let problem = |what| Problem { file: "integrations.yaml".into(), at: None, what: format!("`{name}`: {what}") };
-        problems.extend(wrong.map(problem));
+        let plain = !partner.base_url.starts_with("https://");
+        let plain = plain.then(|| Wrong::at("/base_url", "base_url must start with https://"));
+        let wrong = plain.into_iter().chain(partner.pressure.check()).map(|wrong| wrong.under(&step(name)));
+        found.extend(wrong.map(|wrong| Wrong { what: format!("`{name}`: {}", wrong.what), ..wrong }));
     }
-    problems
+    found
 }
 
 /// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Field, Flows, Hmac, Problem, Problems, parse};
+use super::{Field, File, Flows, Hmac, Problem, Problems, Wrong, parse, wrong::step};
 use crate::limit::Rate;
 use crate::time::duration;
 
@@ -94,21 +94,22 @@ impl Scheme {
 }
 
 impl Flows {
-    /// Whether this may run where strangers reach it. Local development may do without.
-    pub fn deployable(&self) -> Result<(), Problems> {
+    /// Whether this, read from these files, may run where strangers reach it. Local development may
+    /// do without.
+    pub fn deployable(&self, files: &[File]) -> Result<(), Problems> {
         let unsigned = self.sources.iter().filter(|(_, source)| source.scheme == Scheme::None);
-        let problems: Vec<Problem> = unsigned
-            .map(|(name, _)| problem(format!("source `{name}` has the scheme none: anybody could send in its name")))
-            .collect();
+        let wrong = unsigned.map(|(name, _)| {
+            let what = format!("source `{name}` has the scheme none: anybody could send in its name");
+            Wrong::at(step(name) + "/scheme", what)
+        });
+        let problems: Vec<Problem> = wrong.map(|wrong| Problem::locate(files, "sources.yaml", wrong)).collect();
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
-    /// A tolerance that nothing enforces would promise a protection that is not there.
-    pub(super) fn check_sources(&self) -> Vec<Problem> {
+    /// What is wrong with the sources.
+    pub(super) fn check_sources(&self) -> Vec<Wrong> {
         let sources = self.sources.iter();
-        sources
-            .flat_map(|(name, source)| source.check().map(move |what| problem(format!("source `{name}` {what}"))))
-            .collect()
+        sources.flat_map(|(name, source)| source.check(name).map(|wrong| wrong.under(&step(name)))).collect()
     }
 }
 
@@ -116,22 +117,19 @@ impl Flows {
 const MAX_BODY: usize = 256 * 1024;
 
 impl Source {
-    fn check(&self) -> impl Iterator<Item = &'static str> {
+    /// A tolerance that nothing enforces would promise a protection that is not there.
+    fn check(&self, name: &str) -> impl Iterator<Item = Wrong> {
         let idle = self.tolerance.is_some() && !self.scheme.signs_time();
         let unsigned = matches!(&self.id_at, Some(IdAt::Header { header }) if !self.scheme.signs_header(header));
         let large = self.max_body > MAX_BODY;
         [
-            (idle, "has a tolerance, but its scheme signs no timestamp"),
-            (unsigned, "takes its id from a header that its scheme does not sign"),
-            (large, "may send at most 256KiB"),
+            (idle, "/tolerance", "has a tolerance, but its scheme signs no timestamp"),
+            (unsigned, "/id_at", "takes its id from a header that its scheme does not sign"),
+            (large, "/max_body", "may send at most 256KiB"),
         ]
         .into_iter()
-        .filter_map(|(wrong, what)| wrong.then_some(what))
+        .filter_map(move |(wrong, at, what)| wrong.then(|| Wrong::at(at, format!("source `{name}` {what}"))))
     }
-}
-
-fn problem(what: String) -> Problem {
-    Problem { file: "sources.yaml".into(), at: None, what }
 }
 
 fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
@@ -141,11 +139,15 @@ fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Du
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Algorithm, Encoding, File};
+    use crate::flow::{Algorithm, Encoding};
+
+    fn files(source: &str) -> [File; 1] {
+        let text = format!("shop:\n  max_body: 64KiB\n  rate: 10/s\n  type_at: type\n{source}");
+        [File { path: "sources.yaml".into(), text }]
+    }
 
     fn flows(source: &str) -> Result<Flows, Problems> {
-        let text = format!("shop:\n  max_body: 64KiB\n  rate: 10/s\n  type_at: type\n{source}");
-        Flows::parse(&[File { path: "sources.yaml".into(), text }])
+        Flows::parse(&files(source))
     }
 
     fn source(text: &str) -> Source {
@@ -190,7 +192,7 @@ mod tests {
         let hmac = "{hmac: {header: X-Signature, algorithm: sha256, encoding: hex}}";
         for scheme in ["github", "shopify", "none", hmac] {
             let refusal = refusal(&format!("  scheme: {scheme}\n  tolerance: 5m"));
-            assert_eq!(refusal, "sources.yaml: source `shop` has a tolerance, but its scheme signs no timestamp");
+            assert_eq!(refusal, "sources.yaml:6:14: source `shop` has a tolerance, but its scheme signs no timestamp");
         }
     }
 
@@ -210,9 +212,10 @@ mod tests {
 
     #[test]
     fn only_a_source_that_signs_may_be_deployed() {
-        assert_eq!(flows("  scheme: github").map(|flows| flows.deployable()), Ok(Ok(())));
-        let refused = flows("  scheme: none").expect("it parses").deployable().expect_err("it is not signed");
-        let sentence = "sources.yaml: source `shop` has the scheme none: anybody could send in its name";
+        let deployable = |text| flows(text).expect("it parses").deployable(&files(text));
+        assert_eq!(deployable("  scheme: github"), Ok(()));
+        let refused = deployable("  scheme: none").expect_err("it is not signed");
+        let sentence = "sources.yaml:5:11: source `shop` has the scheme none: anybody could send in its name";
         assert_eq!(refused.to_string(), sentence);
     }
 }

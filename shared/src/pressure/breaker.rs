@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::gate::Ended;
+use crate::flow::Wrong;
 use crate::time::{Timestamp, duration};
 
 /// When an integration is left alone, and for how long.
@@ -27,23 +28,23 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// What is wrong with it, as sentences.
-    pub fn check(&self) -> Vec<String> {
+    /// What is wrong with it.
+    pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if !(MIN_WINDOW..=MAX_WINDOW).contains(&self.window) {
-            wrong.push("breaker.window must be from 5s to 10m".into());
+            wrong.push(Wrong::at("/window", "breaker.window must be from 5s to 10m"));
         }
         if self.min_calls == 0 {
-            wrong.push("breaker.min_calls must be at least 1".into());
+            wrong.push(Wrong::at("/min_calls", "breaker.min_calls must be at least 1"));
         }
         if !(self.error_rate > 0.0 && self.error_rate <= 1.0) {
-            wrong.push("breaker.error_rate must be more than 0 and at most 1".into());
+            wrong.push(Wrong::at("/error_rate", "breaker.error_rate must be more than 0 and at most 1"));
         }
         if !(MIN_OPEN..=MAX_OPEN).contains(&self.open_for) {
-            wrong.push("breaker.open_for must be from 1s to 1h".into());
+            wrong.push(Wrong::at("/open_for", "breaker.open_for must be from 1s to 1h"));
         }
         if !(1..=MAX_PROBES).contains(&self.probes) {
-            wrong.push(format!("breaker.probes must be from 1 to {MAX_PROBES}"));
+            wrong.push(Wrong::at("/probes", format!("breaker.probes must be from 1 to {MAX_PROBES}")));
         }
         wrong
     }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::breaker::Breaker;
+use crate::flow::Wrong;
 use crate::limit::Rate;
 
 /// How hard an integration may be pressed. What is not configured is not limited, and costs nothing.
@@ -29,13 +30,13 @@ impl Pressure {
         *self != Pressure::default()
     }
 
-    /// What is wrong with it, as sentences.
-    pub fn check(&self) -> Vec<String> {
+    /// What is wrong with it.
+    pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if self.concurrency.is_some_and(|slots| !(1..=MAX_CONCURRENCY).contains(&slots)) {
-            wrong.push(format!("concurrency must be from 1 to {MAX_CONCURRENCY}"));
+            wrong.push(Wrong::at("/concurrency", format!("concurrency must be from 1 to {MAX_CONCURRENCY}")));
         }
-        wrong.extend(self.breaker.iter().flat_map(Breaker::check));
+        wrong.extend(self.breaker.iter().flat_map(Breaker::check).map(|wrong| wrong.under("/breaker")));
         wrong
     }
 }
@@ -63,7 +64,7 @@ breaker: {window: 30s, min_calls: 20, error_rate: 0.5, open_for: 15s, probes: 1}
         assert_eq!(pressure.concurrency, Some(10));
         let breaker = pressure.breaker.expect("there is one");
         assert_eq!((breaker.window.as_secs(), breaker.min_calls, breaker.open_for.as_secs()), (30, 20, 15));
-        assert_eq!(pressure.check(), Vec::<String>::new());
+        assert_eq!(pressure.check(), []);
         assert_eq!(yaml("{}"), Ok(Pressure::default()));
     }
 

@@ -43,7 +43,7 @@ pub(super) fn merged(flow: &Flow, change: &Map<String, Value>) -> Result<Option<
         return Ok(None);
     }
     let policy = change.over(&flow.retry);
-    let mut wrong = policy.check();
+    let mut wrong: Vec<String> = policy.check().into_iter().map(|wrong| wrong.what).collect();
     // A retry that outlives the key would run an event that its sender may send anew.
     if wrong.is_empty() && flow.ttl <= policy.horizon() {
         wrong.push("all retries together must be shorter than the flow's ttl".into());
