@@ -22,6 +22,14 @@ use crate::key::Parts;
 pub struct ContactId(String);
 
 impl ContactId {
+    /// The id of a tenant's contact with this email.
+    pub fn of(tenant: &str, email: &str) -> Result<Self, BadContact> {
+        if !(1..=MAX_TENANT).contains(&tenant.len()) {
+            return Err(BadContact::Tenant);
+        }
+        Ok(ContactId(Parts::new("contact").and(tenant).and(&normalized(email)?).hex()))
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -54,6 +62,9 @@ pub enum Scalar {
     Bool(bool),
 }
 
+/// All of a contact's fields, by their names.
+pub type Fields = BTreeMap<String, Scalar>;
+
 /// What came of an upsert.
 #[derive(Clone, PartialEq)]
 pub struct Upserted {
@@ -62,7 +73,7 @@ pub struct Upserted {
     /// Whether this event was the contact's first. The same upsert again says the same.
     pub created: bool,
     /// All of the contact's fields, as they are now.
-    pub fields: BTreeMap<String, Scalar>,
+    pub fields: Fields,
 }
 
 /// No contact can be made of this. Values are not told.
@@ -88,15 +99,12 @@ pub enum BadContact {
 impl Upsert {
     /// Checks what is to be known of a contact. A field that is absent is left alone; null removes it.
     pub fn new(tenant: &str, email: &str, fields: &Map<String, Value>) -> Result<Self, BadContact> {
-        if !(1..=MAX_TENANT).contains(&tenant.len()) {
-            return Err(BadContact::Tenant);
-        }
         if fields.len() > MAX_FIELDS {
             return Err(BadContact::TooMany);
         }
+        let id = ContactId::of(tenant, email)?;
         let email = normalized(email)?;
         let changes = fields.iter().map(|(name, value)| change(name, value)).collect::<Result<_, _>>()?;
-        let id = ContactId(Parts::new("contact").and(tenant).and(&email).hex());
         Ok(Self { id, tenant: tenant.to_owned(), email, changes })
     }
 

@@ -21,17 +21,24 @@ pub mod limit;
 pub mod signature;
 pub mod trace;
 
+pub mod approval;
 pub mod budget;
+pub mod cap;
 pub mod contact;
+pub mod found;
+pub mod guard;
 pub mod ledger;
+pub mod mask;
 pub mod metric;
 pub mod outcome;
+pub mod plan;
 pub mod pressure;
 pub mod request;
 pub mod retry;
 pub mod switchboard;
 
 pub mod ports;
+pub mod requeue;
 pub mod secrets;
 
 #[cfg(feature = "aws")]

@@ -17,6 +17,8 @@ pub enum Fact<'f> {
     Retried(&'f str),
     /// An event of this flow waits for something that is not there now.
     Deferred(&'f str, Why),
+    /// An event of this flow waits for a human.
+    Asked(&'f str),
     /// An event of this flow is a dead letter.
     Dead(&'f str, Reason),
     /// A partner was called, and took so long.
@@ -43,7 +45,7 @@ impl Fact<'_> {
     pub fn dimensions(&self) -> Vec<(&'static str, &str)> {
         match self {
             Fact::Settled(flow, state, _) => vec![("Flow", flow), ("State", state.as_str())],
-            Fact::Retried(flow) => vec![("Flow", flow)],
+            Fact::Retried(flow) | Fact::Asked(flow) => vec![("Flow", flow)],
             Fact::Deferred(flow, why) => vec![("Flow", flow), ("Why", why.as_str())],
             Fact::Dead(flow, reason) => vec![("Flow", flow), ("Reason", reason.as_str())],
             Fact::Called(integration, ..) | Fact::Breaker(integration, _) => vec![("Integration", integration)],
@@ -56,6 +58,7 @@ impl Fact<'_> {
         match self {
             Fact::Settled(_, _, took) => vec![one("EventsSettled"), millis("TimeToSettled", *took)],
             Fact::Retried(_) => vec![one("Retries")],
+            Fact::Asked(_) => vec![one("ApprovalsAsked")],
             Fact::Deferred(..) => vec![one("Deferrals")],
             Fact::Dead(..) => vec![one("DeadLetters")],
             Fact::Called(_, ended, took) => {

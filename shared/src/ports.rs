@@ -3,12 +3,15 @@
 //! Each port is as narrow as one function's use of it. One contract suite checks every adapter of a
 //! port, the model and the real one alike.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::budget::{Budget, Spending};
-use crate::contact::{Upsert, Upserted};
+use crate::cap::{Count, Counter};
+use crate::contact::{ContactId, Fields, Upsert, Upserted};
 use crate::event::Event;
 use crate::key::EventId;
 use crate::ledger::{Claim, Closed, Death, Found, Lease, Row};
@@ -245,6 +248,27 @@ pub trait Budgets: Send + Sync {
     async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable>;
 }
 
+/// Why a count was not written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CountError {
+    /// Somebody else has counted meanwhile. Nothing was written, and it may be tried again.
+    #[error("somebody else has counted meanwhile")]
+    Moved,
+    /// The row was not written, and neither was a count.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// The counters of frequency caps.
+#[async_trait]
+pub trait Caps: Send + Sync {
+    /// A counter, now.
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable>;
+
+    /// Records the lease's progress and the counts, all or nothing.
+    async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError>;
+}
+
 /// The contacts.
 #[async_trait]
 pub trait Contacts: Send + Sync {
@@ -252,6 +276,9 @@ pub trait Contacts: Send + Sync {
     /// it was received, so that the same upsert again changes nothing and gives the same answer. One
     /// write, no condition.
     async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
+
+    /// What is known of a contact, now.
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable>;
 }
 
 /// Where the switchboard is kept. Asked seldom: [`Switchboard`](crate::switchboard::Switchboard) stands
@@ -268,6 +295,12 @@ pub trait Boards: BoardStore {
     /// Writes a board in the place of the version that was seen, 0 where there was none, and says its
     /// version. Fenced if somebody else wrote another one meanwhile.
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError>;
+}
+
+/// Where an IP address is.
+pub trait Places: Send + Sync {
+    /// The place of an address: `country`, `region`, `city` and `time_zone`, as far as they are known.
+    fn find(&self, ip: IpAddr) -> Option<Value>;
 }
 
 /// What is counted.

@@ -1,5 +1,6 @@
 //! The request that an effect sends, from its templates and the event.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -87,12 +88,17 @@ impl Occasion<'_> {
 }
 
 /// What is kept of an answer: of a partner's the pointers that the effect names, and nothing else; of
-/// our own contacts all, which is little.
+/// what we do ourselves all, which is little.
 pub fn pick(effect: &Effect, answer: &Value) -> Value {
-    if let Action::Upsert(_) = effect.action {
+    if !matches!(effect.action, Action::Call(_)) {
         return answer.clone();
     }
-    let kept = effect.result.iter().filter_map(|(name, pointer)| {
+    pick_from(&effect.result, answer)
+}
+
+/// The values at these pointers, under their names.
+pub fn pick_from(result: &BTreeMap<String, String>, answer: &Value) -> Value {
+    let kept = result.iter().filter_map(|(name, pointer)| {
         let value = answer.pointer(pointer)?;
         let small = value.to_string().len() <= MAX_RESULT_VALUE;
         Some((name.clone(), if small { value.clone() } else { json!("(too large)") }))

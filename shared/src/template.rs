@@ -45,6 +45,11 @@ impl From<minijinja::Error> for TemplateError {
 pub struct Body(Value);
 
 impl Body {
+    /// The tree as it is written.
+    pub fn written(&self) -> &Value {
+        &self.0
+    }
+
     /// The tree with each leaf filled in.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, TemplateError> {
         let scope = Jinja::from(Serde(scope));
@@ -68,6 +73,11 @@ impl TryFrom<Value> for Body {
 pub struct Path(String);
 
 impl Path {
+    /// The path as it is written.
+    pub fn written(&self) -> &str {
+        &self.0
+    }
+
     /// The path with each value filled in and encoded.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
         Ok(path_environment().render_str(&self.0, Jinja::from(Serde(scope)))?)
@@ -92,6 +102,11 @@ impl TryFrom<String> for Path {
 pub struct Condition(String);
 
 impl Condition {
+    /// The expression, as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Whether it is true. What is undefined is an error: a typo must not decide.
     pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, TemplateError> {
         let environment = text_environment();

@@ -99,6 +99,40 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A time of day, as `21:00`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct HourMinute(jiff::civil::Time);
+
+impl TryFrom<String> for HourMinute {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let time = jiff::civil::Time::strptime("%H:%M", &text);
+        time.map(HourMinute).map_err(|_| format!("`{text}` is not a time of day; write `21:00`"))
+    }
+}
+
+/// Whether there is a time zone of this name.
+pub fn is_time_zone(name: &str) -> bool {
+    jiff::tz::TimeZone::get(name).is_ok()
+}
+
+/// When the hours from `from` until `to` end that `now` lies in, where this time zone is; `None` where it
+/// does not lie in them. What is no time zone is UTC.
+pub fn within_until(now: Timestamp, from: HourMinute, to: HourMinute, zone: &str) -> Option<Timestamp> {
+    let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
+    let local = zone.to_datetime(jiff::Timestamp::from_millisecond(now.0).ok()?);
+    let time = local.time();
+    let within = if from.0 <= to.0 { (from.0..to.0).contains(&time) } else { time >= from.0 || time < to.0 };
+    if !within {
+        return None;
+    }
+    let day = if time < to.0 { local.date() } else { local.date().tomorrow().ok()? };
+    let end = day.to_datetime(to.0).to_zoned(zone).ok()?;
+    Some(Timestamp(end.timestamp().as_millisecond()))
+}
+
 /// A duration as flow files write it: `500ms`, `2s`, `48h`.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
@@ -108,9 +142,43 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, 
     Duration::try_from(signed).map_err(|_| D::Error::custom(format!("`{text}` is negative")))
 }
 
+/// The same, where there may be none.
+pub fn optional_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hours(from: &str, to: &str, zone: &str, now: &str) -> Option<String> {
+        let time = |text: &str| HourMinute::try_from(text.to_owned()).expect("a time of day");
+        let now = Timestamp::parse(now).expect("a moment");
+        within_until(now, time(from), time(to), zone).map(|until| until.to_string())
+    }
+
+    #[test]
+    fn hours_may_cross_midnight_and_are_local() {
+        let berlin = |now| hours("21:00", "08:00", "Europe/Berlin", now);
+        assert_eq!(berlin("2026-11-16T19:59:59Z"), None);
+        assert_eq!(berlin("2026-11-16T20:00:00Z"), Some("2026-11-17T07:00:00.000Z".into()));
+        assert_eq!(berlin("2026-11-17T02:00:00Z"), Some("2026-11-17T07:00:00.000Z".into()));
+        assert_eq!(berlin("2026-11-17T07:00:00Z"), None);
+        assert_eq!(
+            hours("12:00", "14:00", "America/New_York", "2026-11-16T18:00:00Z"),
+            Some("2026-11-16T19:00:00.000Z".into())
+        );
+        assert_eq!(hours("12:00", "14:00", "UTC", "2026-11-16T14:00:00Z"), None);
+    }
+
+    /// The night in which Berlin's clocks are set back is an hour longer.
+    #[test]
+    fn hours_keep_to_the_clock_on_the_wall() {
+        assert_eq!(
+            hours("21:00", "08:00", "Europe/Berlin", "2026-10-24T19:30:00Z"),
+            Some("2026-10-25T07:00:00.000Z".into())
+        );
+    }
 
     #[test]
     fn shows_rfc_3339_to_the_millisecond() {

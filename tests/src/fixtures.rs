@@ -22,24 +22,34 @@ pub(crate) fn flows() -> Flows {
     read_flows(&root().join("infra/flows")).expect("the shipped flows are good")
 }
 
-/// The files of the flow for leads: its sources, its integrations, itself.
+/// A flow of one call to the CRM, and nothing else: what most tests are about.
+pub(crate) fn plain_flows() -> Flows {
+    Flows::parse(&files()).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The files of the plain flow: its sources, its integrations, itself.
 pub(crate) fn files() -> Vec<File> {
     let read = |path: &str| {
-        let text = std::fs::read_to_string(root().join("infra/flows").join(path)).expect("a shipped file");
+        let text = std::fs::read_to_string(root().join("tests/flows").join(path)).expect("a file of the tests");
         File { path: path.into(), text }
     };
     ["sources.yaml", "integrations.yaml", "flows/lead-routing.yaml"].into_iter().map(read).collect()
 }
 
-/// The shipped flow for leads.
+/// The plain flow for leads.
 pub(crate) fn lead_routing() -> Flow {
-    flows().flow("lead-routing").expect("it is shipped").clone()
+    plain_flows().flow("lead-routing").expect("it is there").clone()
+}
+
+/// A real payload.
+pub(crate) fn payload(name: &str) -> Value {
+    let text = std::fs::read_to_string(root().join("events").join(name)).expect("the fixture is there");
+    serde_json::from_str(&text).expect("the fixture is JSON")
 }
 
 /// A lead as the web form sends it.
 pub(crate) fn lead() -> Value {
-    let text = std::fs::read_to_string(root().join("events/lead-created.json")).expect("the fixture is there");
-    serde_json::from_str(&text).expect("the fixture is JSON")
+    payload("lead-created.json")
 }
 
 /// A lead of this id and this person.

@@ -55,6 +55,9 @@ fn view(row: &Row) -> Value {
         "state": row.state,
         "received_at": row.received_at.to_string(),
     });
+    if let Some(noop) = &row.noop {
+        view["noop"] = json!(noop);
+    }
     if row.state == State::Succeeded {
         view["result"] = row.results();
     }

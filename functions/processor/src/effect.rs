@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use shared::approval;
 use shared::contact;
 use shared::event::Event;
-use shared::flow::{Action, Auth, Call, Effect, Lookup, Upsert};
-use shared::ledger::Row;
+use shared::flow::{Action, Auth, Call, ContactRef, Decide, Effect, Lookup, Upsert};
+use shared::ledger::{Row, UNSETTLED_RETENTION};
 use shared::outcome::{Answer, LookedUp, NoAnswer, Outcome, classify, looked_up};
 use shared::pressure::Ended;
 use shared::request::{Occasion, PartnerRequest};
+use shared::requeue::RequeueError;
 use shared::signature::Secret;
 use shared::template::TemplateError;
 use shared::time::Timestamp;
@@ -43,6 +45,7 @@ pub(crate) struct Caller<'c> {
     pub(crate) processor: &'c Processor,
     pub(crate) event: &'c Event,
     pub(crate) row: &'c Row,
+    pub(crate) contact: Option<&'c ContactRef>,
     pub(crate) deadline: Timestamp,
 }
 
@@ -52,6 +55,7 @@ impl Caller<'_> {
         match &effect.action {
             Action::Call(call) => self.call_partner(effect, call).await,
             Action::Upsert(upsert) => self.upsert(effect, upsert).await.unwrap_or_else(Called::NotRendered),
+            Action::Decide(decide) => self.decide(effect, decide).await.unwrap_or_else(Called::NotRendered),
         }
     }
 
@@ -72,7 +76,8 @@ impl Caller<'_> {
     /// Makes or changes a contact. It can be done again without harm, so that its failure is no doubt.
     async fn upsert(self, effect: &Effect, upsert: &Upsert) -> Result<Called, TemplateError> {
         let scope = self.row.scope(self.event, effect);
-        let (tenant, email) = (text(upsert.tenant.render(&scope)?), text(upsert.email.render(&scope)?));
+        let contact = self.contact.expect("a parsed flow that upserts says whom");
+        let (tenant, email) = (text(contact.tenant.render(&scope)?), text(contact.email.render(&scope)?));
         let fields: Map<String, Value> = upsert
             .fields
             .iter()
@@ -86,6 +91,27 @@ impl Caller<'_> {
             Err(bad) => Outcome::Terminal(bad.to_string()),
         };
         Ok(Called::Answered(outcome))
+    }
+
+    /// Brings a human's answer to the event that awaits it. An answer that comes too late, or twice, is done
+    /// with: there is nothing to try again.
+    async fn decide(self, effect: &Effect, decide: &Decide) -> Result<Called, TemplateError> {
+        let scope = self.row.scope(self.event, effect);
+        let (question, answer) = (text(decide.question.render(&scope)?), text(decide.answer.render(&scope)?));
+        let by = text(decide.by.render(&scope)?);
+        let outcome = match self.decided(&question, &answer, &by).await {
+            Ok(row) => Outcome::Done(json!({"id": row.id, "state": row.state})),
+            Err(RequeueError::Refused(refusal)) => Outcome::Done(json!({"refused": refusal.to_string()})),
+            Err(RequeueError::Write(error)) => Outcome::Retryable { error: error.to_string(), retry_after: None },
+        };
+        Ok(Called::Answered(outcome))
+    }
+
+    async fn decided(&self, question: &str, answer: &str, by: &str) -> Result<Row, RequeueError> {
+        let Processor { records, queue, flows, clock, .. } = self.processor;
+        let (question, answer) = (question.parse()?, answer.parse()?);
+        let ttl = |row: &Row| flows.flow(&row.flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl);
+        approval::decide(&**records, &**queue, &question, answer, by, ttl, clock.now()).await
     }
 
     /// Asks the effect's partner whether it happened.
@@ -106,17 +132,10 @@ impl Caller<'_> {
             self.processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
         let bearer = match integration.auth {
             Auth::None => None,
-            Auth::Bearer => Some(self.token(&call.integration).await?),
+            Auth::Bearer => Some(token(self.processor, &call.integration).await?),
         };
         let trace = self.event.trace.child(self.processor.chance.bits());
         Ok(Occasion { effect, call, integration, event: self.event, row: self.row, trace, bearer })
-    }
-
-    /// The newest token of the integration: the last by name.
-    async fn token(&self, integration: &str) -> Result<Secret, String> {
-        let live = self.processor.secrets.live(&format!("integrations/{integration}")).await;
-        let secrets = live.map_err(|error| error.to_string())?;
-        secrets.last().cloned().ok_or_else(|| format!("there is no secret for `{integration}`"))
     }
 
     async fn send(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
@@ -130,8 +149,15 @@ impl Caller<'_> {
     }
 }
 
+/// The newest token of an integration: the last by name.
+pub(crate) async fn token(processor: &Processor, integration: &str) -> Result<Secret, String> {
+    let live = processor.secrets.live(&format!("integrations/{integration}")).await;
+    let secrets = live.map_err(|error| error.to_string())?;
+    secrets.last().cloned().ok_or_else(|| format!("there is no secret for `{integration}`"))
+}
+
 /// A rendered value as text: a number or a boolean is written out.
-fn text(value: Value) -> String {
+pub(crate) fn text(value: Value) -> String {
     match value {
         Value::String(text) => text,
         other => other.to_string(),

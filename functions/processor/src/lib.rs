@@ -4,7 +4,9 @@
 //! one message's panic or bad body never touches another's.
 
 mod batch;
+mod careful;
 mod effect;
+mod prepare;
 mod process;
 mod run;
 

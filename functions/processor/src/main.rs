@@ -6,9 +6,11 @@ use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle};
 use shared::adapters::{
-    DynamoBoard, DynamoBudgets, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, EmfMetrics, Environment,
-    HttpPartners, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json, read_flows,
+    DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, EmfMetrics,
+    Environment, HttpPartners, MaxMindPlaces, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws,
+    log_as_json, read_flows,
 };
+use shared::found::Found;
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
 use shared::switchboard::Switchboard;
@@ -26,6 +28,7 @@ async fn main() -> Result<(), Error> {
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
     let lease = environment.seconds("LEASE_SECONDS");
+    let places = environment.optional("GEOIP_DATABASE");
     let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
     environment.check()?;
 
@@ -39,6 +42,12 @@ async fn main() -> Result<(), Error> {
     );
     let processor = &Processor {
         switchboard: Switchboard::new(Box::new(DynamoBoard::new(&aws, &limits))),
+        boards: Box::new(DynamoBoard::new(&aws, &limits)),
+        caps: Box::new(DynamoCaps::new(&aws, &limits, &table)),
+        records: Box::new(DynamoLedger::new(&aws, &table)),
+        queue: Box::new(SqsEvents::new(&aws, &queue)),
+        found: Found::default(),
+        places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         metrics: Box::new(EmfMetrics),
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),

@@ -8,8 +8,8 @@ use shared::flow::{Effect, Flow, Flows, Integration};
 use shared::ledger::{Claim, Closed, Death, Found, Lease, Reason};
 use shared::metric::Fact;
 use shared::ports::{
-    Budgets, Chance, Claims, Clock, Contacts, DeadLetter, DeadLetters, Metrics, Partners, Secrets, Visibility,
-    WriteError,
+    Boards, Budgets, Caps, Chance, Claims, Clock, Contacts, DeadLetter, DeadLetters, Metrics, Partners, Places, Queue,
+    Records, Secrets, Visibility, WriteError,
 };
 use shared::pressure::Gate;
 use shared::switchboard::{InForce, Switchboard};
@@ -32,6 +32,18 @@ pub struct Processor {
     pub dead_letters: Box<dyn DeadLetters>,
     /// What operators have switched.
     pub switchboard: Switchboard,
+    /// The switchboard, to be careful when a partner is not well.
+    pub boards: Box<dyn Boards>,
+    /// How often each entity was reached.
+    pub caps: Box<dyn Caps>,
+    /// Where what awaits an approval is kept.
+    pub records: Box<dyn Records>,
+    /// The queue of events, to send on what was approved.
+    pub queue: Box<dyn Queue>,
+    /// What was found out lately.
+    pub found: shared::found::Found,
+    /// Where IP addresses are, if that is known.
+    pub places: Option<Box<dyn Places>>,
     /// What is left of each contact's retries.
     pub budgets: Box<dyn Budgets>,
     /// Who may call a partner now.
@@ -146,11 +158,16 @@ impl Work<'_> {
     fn first_intents(&self, flow: &Flow) -> Vec<String> {
         let first = flow.first_stage();
         let paused = self.board.board().paused_flow(&flow.name, self.now()).is_some();
-        if !paused && first.iter().all(|effect| self.is_free(effect)) {
+        if !paused && !flow.is_prepared() && !self.is_careful(flow) && first.iter().all(|effect| self.is_free(effect)) {
             first.iter().map(|effect| effect.id.clone()).collect()
         } else {
             Vec::new()
         }
+    }
+
+    /// Whether a flow's safe mode is on.
+    pub(crate) fn is_careful(&self, flow: &Flow) -> bool {
+        flow.safe_mode.is_some() && self.board.board().safe_mode(&flow.name, self.now()).is_some()
     }
 
     /// Whether nothing stands between an effect and its call.
@@ -180,12 +197,21 @@ impl Work<'_> {
     }
 
     /// Runs the lease to its end, and turns what stopped it into the message's fate.
-    async fn settle(&self, flow: Option<&Flow>, lease: Lease) -> Verdict {
+    async fn settle(&self, flow: Option<&Flow>, mut lease: Lease) -> Verdict {
         let Some(flow) = flow else {
             let error = format!("there is no flow `{}`", self.event.flow);
             return self.or_leave(self.bury(lease, Reason::UnknownFlow, None, &error).await);
         };
-        self.or_leave(self.run(flow, lease).await)
+        // What was tried in one mode is tried again in it: a partner refuses another body under our key.
+        if lease.row().effects.is_empty() && !lease.row().safe && self.is_careful(flow) {
+            lease.play_safe(self.now());
+        }
+        let ran = if lease.row().safe {
+            self.run(&flow.clone().in_safe_mode(), lease).await
+        } else {
+            self.run(flow, lease).await
+        };
+        self.or_leave(ran)
     }
 
     /// A write that failed leaves the message where it is. If the lease was lost, its next holder

@@ -5,20 +5,23 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use serde_json::{Value, json};
 use shared::budget::{self, Spending};
-use shared::flow::{Effect, Flow, Guarantee, Lookup};
+use shared::cap::{self, Count};
+use shared::flow::{Cap, Effect, Flow, Guarantee, Lookup};
 use shared::ledger::{Lease, Next, Reason, Row, State};
 use shared::metric::Fact;
 use shared::outcome::{LookedUp, Outcome};
-use shared::ports::WriteError;
+use shared::ports::{CountError, WriteError};
 use shared::pressure::{Deferral, Ended, Permit, Why};
 use shared::request::pick;
 use shared::retry::Policy;
 use shared::switchboard::Switch;
+use shared::template::TemplateError;
 use shared::time::Timestamp;
 use tracing::{info, warn};
 
-use crate::effect::{Called, Caller};
+use crate::effect::{Called, Caller, text};
 use crate::process::{Verdict, Work};
 
 /// What lets effects be called, by their ids.
@@ -29,6 +32,7 @@ impl Work<'_> {
     /// in a row cost N + 1 writes, and M side by side cost 2, the claim included.
     pub(crate) async fn run(&self, flow: &Flow, mut lease: Lease) -> Result<Verdict, WriteError> {
         let mut permits = Permits::new();
+        let mut prepared = !flow.is_prepared();
         loop {
             let next = lease.next(flow, &self.processor.flows, self.now());
             if next != Next::Finish && self.is_expired(flow, &lease) {
@@ -43,6 +47,10 @@ impl Work<'_> {
                 _ if self.pause(flow).is_some() => self.pause(flow).map(Stop::Defer),
                 Next::Wait(until) => Some(Stop::Retry(until.since(self.now()))),
                 Next::Lookup(effect, lookup) => self.look_up(flow, effect, lookup, &mut lease).await,
+                Next::Intend(_) if !prepared => {
+                    prepared = true;
+                    self.prepare(flow, &mut lease).await?
+                }
                 Next::Intend(effects) => self.intend(flow, &effects, &mut lease, &mut permits).await?,
                 Next::Call(effects) => self.call(flow, &effects, &mut lease, &mut permits).await?,
             };
@@ -51,8 +59,29 @@ impl Work<'_> {
                 Some(Stop::Retry(delay)) => return self.retry(lease, delay).await,
                 Some(Stop::Defer(deferral)) => return self.defer(lease, deferral).await,
                 Some(Stop::Bury(effect, reason, error)) => return self.bury(lease, reason, Some(effect), &error).await,
+                Some(Stop::Lost(reason, error)) => return self.bury(lease, reason, None, &error).await,
+                Some(Stop::Refuse(guard, facts)) => return self.refuse(flow, lease, &guard, facts).await,
+                Some(Stop::Await(posted)) => return self.await_approval(flow, lease, &posted).await,
             }
         }
+    }
+
+    /// Nothing is done for the event. What nobody knows is said all the same.
+    async fn refuse(&self, flow: &Flow, lease: Lease, guard: &str, facts: Value) -> Result<Verdict, WriteError> {
+        if lease.row().in_doubt() {
+            return self.bury(lease, Reason::UnknownOutcome, None, &format!("refused by {guard}")).await;
+        }
+        let closed = lease.refuse(guard, facts, flow.ttl, self.now());
+        self.processor.ledger.close(&closed).await?;
+        self.count(Fact::Settled(&flow.name, State::Noop, self.now().since(self.event.received_at)));
+        Ok(Verdict::Done)
+    }
+
+    async fn await_approval(&self, flow: &Flow, lease: Lease, posted: &str) -> Result<Verdict, WriteError> {
+        let closed = lease.await_approval(posted, self.now());
+        self.processor.ledger.close(&closed).await?;
+        self.count(Fact::Asked(&flow.name));
+        Ok(Verdict::Done)
     }
 
     async fn succeed(&self, flow: &Flow, lease: Lease) -> Result<Verdict, WriteError> {
@@ -92,7 +121,7 @@ impl Work<'_> {
         lease: &mut Lease,
         permits: &mut Permits,
     ) -> Result<Option<Stop<'f>>, WriteError> {
-        match self.skip(effects, lease) {
+        match self.skip(flow, effects, lease) {
             Ok(true) => return Ok(None),
             Ok(false) => (),
             Err(stop) => return Ok(Some(stop)),
@@ -108,15 +137,92 @@ impl Work<'_> {
             Ok(entered) => permits.extend(entered),
             Err(deferral) => return Ok(Some(Stop::Defer(deferral))),
         }
-        effects.iter().for_each(|effect| lease.intend(effect, self.now()));
-        self.processor.ledger.record(lease).await?;
-        Ok(None)
+        let recorded = self.record_intents(flow, effects, lease).await;
+        if !matches!(recorded, Ok(None)) {
+            for effect in effects {
+                self.leave(effect, permits.remove(&effect.id), Ended::Neutral).await;
+            }
+        }
+        recorded
+    }
+
+    /// Writes the intents down, and counts them where the flow has caps: both or neither.
+    async fn record_intents<'f>(
+        &self,
+        flow: &Flow,
+        effects: &[&Effect],
+        lease: &mut Lease,
+    ) -> Result<Option<Stop<'f>>, WriteError> {
+        let mut intending = lease.clone();
+        effects.iter().for_each(|effect| intending.intend(effect, self.now()));
+        if flow.caps().next().is_none() {
+            self.processor.ledger.record(&intending).await?;
+            *lease = intending;
+            return Ok(None);
+        }
+        for _ in 0..COUNT_TRIES {
+            let counts = match self.counts(flow, lease).await? {
+                Ok(counts) => counts,
+                Err(stop) => return Ok(Some(stop)),
+            };
+            match self.processor.caps.record(&intending, &counts).await {
+                Ok(()) => {
+                    *lease = intending;
+                    return Ok(None);
+                }
+                Err(CountError::Moved) => continue,
+                Err(CountError::Write(error)) => return Err(error),
+            }
+        }
+        // A crowd before one entity. The event is as good in a moment.
+        Ok(Some(Stop::Retry(Duration::from_secs(1))))
+    }
+
+    /// A place for this event under each of the flow's caps.
+    async fn counts<'f>(&self, flow: &Flow, lease: &Lease) -> Result<Result<Vec<Count>, Stop<'f>>, WriteError> {
+        let mut counts = Vec::new();
+        for cap in flow.caps() {
+            let entity = match self.entity(flow, cap, lease) {
+                Ok(entity) => entity,
+                Err(error) => return Ok(Err(Stop::Lost(Reason::Template, error.to_string()))),
+            };
+            let key = cap::key(&cap.channel, &entity);
+            let now = self.now();
+            match self.processor.caps.read(&key).await?.take(cap.limit, cap.per, &self.event.id, now) {
+                Ok(counter) => counts.push(Count::new(key, counter, cap.per, now)),
+                Err(full) => {
+                    let facts = json!({
+                        "channel": cap.channel, "limit": cap.limit, "per_seconds": cap.per.as_secs(),
+                        "free_at": full.free_at.to_string(),
+                    });
+                    return Ok(Err(Stop::Refuse("cap".into(), facts)));
+                }
+            }
+        }
+        Ok(Ok(counts))
+    }
+
+    /// Whom a cap protects.
+    fn entity(&self, flow: &Flow, cap: &Cap, lease: &Lease) -> Result<String, TemplateError> {
+        match (&cap.entity, &flow.contact) {
+            (Some(entity), _) => Ok(text(entity.render(&lease.row().scope_of(self.event))?)),
+            (None, Some(contact)) => {
+                let id = self.contact_id(contact, lease)?;
+                Ok(id.map_or_else(|| self.event.group.clone(), |id| id.to_string()))
+            }
+            (None, None) => Ok(self.event.group.clone()),
+        }
     }
 
     /// Leaves out the effects whose conditions are false, and says whether there were any.
-    fn skip<'f>(&self, effects: &[&'f Effect], lease: &mut Lease) -> Result<bool, Stop<'f>> {
+    fn skip<'f>(&self, flow: &Flow, effects: &[&'f Effect], lease: &mut Lease) -> Result<bool, Stop<'f>> {
         let mut skipped = false;
         for effect in effects {
+            if lease.row().safe && flow.skips_in_safe_mode(effect) {
+                lease.skip(effect, self.now());
+                skipped = true;
+                continue;
+            }
             let Some(when) = &effect.when else { continue };
             match when.holds(&lease.row().scope(self.event, effect)) {
                 Ok(true) => continue,
@@ -167,6 +273,7 @@ impl Work<'_> {
         if let Some(change) = self.processor.gate.leave(permit, ended, self.now()).await {
             warn!(integration, ?change, "breaker");
             self.count(Fact::Breaker(integration, change));
+            self.breaker_changed(integration, change).await;
         }
     }
 
@@ -196,7 +303,7 @@ impl Work<'_> {
         permits: &mut Permits,
     ) -> Result<Option<Stop<'f>>, WriteError> {
         let row = lease.row().clone();
-        let caller = self.caller(&row);
+        let caller = self.caller(flow, &row);
         let mut calls: FuturesUnordered<_> =
             effects.iter().map(|effect| async move { (*effect, self.timed(effect, caller).await) }).collect();
         let mut stop = None;
@@ -303,7 +410,7 @@ impl Work<'_> {
             Err(deferral) => return Some(Stop::Defer(deferral)),
         };
         let row = lease.row().clone();
-        let asked = self.caller(&row).look_up(effect, lookup).await;
+        let asked = self.caller(flow, &row).look_up(effect, lookup).await;
         let ended = if matches!(asked, LookedUp::CannotSay(_)) { Ended::Failure } else { Ended::Success };
         self.leave(effect, permit, ended).await;
         match asked {
@@ -318,8 +425,9 @@ impl Work<'_> {
         None
     }
 
-    fn caller<'r>(&'r self, row: &'r Row) -> Caller<'r> {
-        Caller { processor: self.processor, event: self.event, row, deadline: self.deadline }
+    fn caller<'r>(&'r self, flow: &'r Flow, row: &'r Row) -> Caller<'r> {
+        let contact = flow.contact.as_ref();
+        Caller { processor: self.processor, event: self.event, row, contact, deadline: self.deadline }
     }
 
     async fn retry(&self, mut lease: Lease, delay: Duration) -> Result<Verdict, WriteError> {
@@ -339,11 +447,23 @@ fn pause(switch: &Switch, now: Timestamp) -> Deferral {
 
 const PAUSED_FOR: Duration = Duration::from_secs(10);
 
+/// How often a count is tried while others count too.
+const COUNT_TRIES: usize = 10;
+
 /// Why a lease ends before its effects are done.
-enum Stop<'f> {
+pub(crate) enum Stop<'f> {
+    /// It is tried again after this long.
     Retry(Duration),
+    /// It waits for something that is not there.
     Defer(Deferral),
+    /// It died of this effect.
     Bury(&'f Effect, Reason, String),
+    /// It died before any effect.
+    Lost(Reason, String),
+    /// This guard refused it, for these facts.
+    Refuse(String, Value),
+    /// A human is asked.
+    Await(String),
 }
 
 impl<'f> Stop<'f> {
@@ -353,7 +473,7 @@ impl<'f> Stop<'f> {
             (None, stop) | (stop, None) => stop,
             (Some(Stop::Retry(one)), Some(Stop::Retry(other))) => Some(Stop::Retry(one.max(other))),
             (Some(bury @ Stop::Bury(..)), _) | (_, Some(bury @ Stop::Bury(..))) => Some(bury),
-            (stop @ Some(Stop::Defer(_)), _) | (_, stop @ Some(Stop::Defer(_))) => stop,
+            (one, _) => one,
         }
     }
 }

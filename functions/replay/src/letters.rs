@@ -62,7 +62,10 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
 
 /// Whether the letter is a copy: of an event that is settled, parked already, or replayed since.
 fn has_moved_on(row: &Row, event: &Event) -> bool {
-    row.state == State::Succeeded || event.replay < row.replay || (row.state == State::Dead && row.parked.is_some())
+    row.state.is_settled()
+        || row.state == State::AwaitingApproval
+        || event.replay < row.replay
+        || (row.state == State::Dead && row.parked.is_some())
 }
 
 fn event_of(letter: &Letter, now: Timestamp) -> (Event, Reason) {

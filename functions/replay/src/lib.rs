@@ -9,13 +9,16 @@ mod operations;
 mod switches;
 mod view;
 
+use std::time::Duration;
+
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
 use shared::flow::Flows;
+use shared::ledger::{Row, UNSETTLED_RETENTION};
 use shared::ports::{Boards, Clock, Queue, Records};
 
 pub use letters::{Letter, park_batch};
-pub use operations::{Failure, Operation, Verdict, operate};
+pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
 pub use switches::Span;
 
 /// What the replay works with.
@@ -30,6 +33,13 @@ pub struct Replay {
     pub flows: Flows,
     /// The time.
     pub clock: Box<dyn Clock>,
+}
+
+impl Replay {
+    /// How long the key of an event is remembered after it has come to its end.
+    pub(crate) fn remembered(&self, row: &Row) -> Duration {
+        self.flows.flow(&row.flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl)
+    }
 }
 
 /// A batch of dead letters, or an operator's request: both arrive as a plain invocation.

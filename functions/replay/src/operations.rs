@@ -2,10 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use shared::event::Event;
+use shared::approval::{self, Answer, Question};
 use shared::key::EventId;
-use shared::ledger::{Refusal, Row, State};
+use shared::ledger::{Refusal, Row};
 use shared::ports::{Unavailable, WriteError};
+use shared::requeue::{RequeueError, requeue};
 use tracing::info;
 
 use crate::Replay;
@@ -84,6 +85,33 @@ pub enum Operation {
     },
     /// The positions of all switches.
     Status,
+    /// Approves what awaits it: what each of these would do, as it was seen.
+    Approve {
+        /// The events, each with the hash of its plan.
+        questions: Vec<QuestionSeen>,
+        /// Who approves.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Says no to what awaits approval.
+    Reject {
+        /// The events, each with the hash of its plan.
+        questions: Vec<QuestionSeen>,
+        /// Who rejects.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Gives up on a dead letter for good.
+    Drop {
+        /// Its id.
+        id: EventId,
+        /// Who signs for it.
+        by: String,
+        /// Why it is not worth another try.
+        reason: String,
+    },
     /// Says of an effect whether it happened, where nobody could know.
     Resolve {
         /// The event's id.
@@ -97,6 +125,16 @@ pub enum Operation {
         /// Why it is so.
         reason: String,
     },
+}
+
+/// An event that awaits approval, and what somebody saw that it would do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionSeen {
+    /// The event.
+    pub id: EventId,
+    /// The hash of what would be done.
+    pub hash: String,
 }
 
 /// An operator's word on an effect.
@@ -122,7 +160,7 @@ const MAX_RESULT: usize = 256;
 /// The longest name or reason that goes into the history.
 const MAX_WORDS: usize = 120;
 
-const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops resume, safe_mode, policy and status"#;
+const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops resume, safe_mode, policy, status, approve, reject and drop"#;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +171,15 @@ pub enum Failure {
     /// The ledger or the queue did not answer.
     #[error("{0}; nothing is lost, try again")]
     Unavailable(#[from] Unavailable),
+}
+
+impl From<RequeueError> for Failure {
+    fn from(error: RequeueError) -> Self {
+        match error {
+            RequeueError::Refused(refusal) => refusal.into(),
+            RequeueError::Write(error) => error.into(),
+        }
+    }
 }
 
 impl From<WriteError> for Failure {
@@ -165,6 +212,9 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::Resolve { id, effect, verdict, by, reason } => {
             resolve(replay, &id, &effect, verdict, &by, &reason).await
         }
+        Operation::Approve { questions, by, reason } => decide(replay, questions, Answer::Approve, &by, &reason).await,
+        Operation::Reject { questions, by, reason } => decide(replay, questions, Answer::Reject, &by, &reason).await,
+        Operation::Drop { id, by, reason } => give_up(replay, &id, &by, &reason).await,
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,
     }
@@ -181,26 +231,52 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
     Ok(view::page(&row, kept.as_ref()))
 }
 
-/// The row goes first, under the next number; then the message, whose deduplication id carries that
-/// number, because the queue still remembers the last one. A crash between the two leaves the event
-/// listed as queued, and the same request sends it.
+/// Sends one event through the queue again.
 async fn send_again(replay: &Replay, id: &EventId, by: &str, reason: &str) -> Result<Value, Failure> {
     check_words(by, reason)?;
-    let row = find(replay, id).await?;
-    let kept = replay.records.kept(id).await?;
-    let kept = kept.ok_or_else(|| refuse(format!("the payload of {id} is not kept: it is on its way, or too old")))?;
-
-    let next = if row.state == State::Queued && row.parked.is_some() {
-        row
-    } else {
-        let next = row.clone().replayed(by, reason, replay.clock.now())?;
-        replay.records.replace(Some(&row), &next).await?;
-        next
-    };
-    replay.queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
-    replay.records.forget(&kept).await?;
+    let now = replay.clock.now();
+    let next = requeue(&*replay.records, &*replay.queue, id, |row| row.replayed(by, reason, now)).await?;
     info!(event = %id, replay = next.replay, by, "replayed");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
+}
+
+/// Answers many questions. Each has its own fate: one that is refused does not hold back the others.
+async fn decide(
+    replay: &Replay,
+    questions: Vec<QuestionSeen>,
+    answer: Answer,
+    by: &str,
+    reason: &str,
+) -> Result<Value, Failure> {
+    check_words(by, reason)?;
+    if questions.is_empty() || questions.len() > MAX_LIMIT {
+        return Err(refuse(format!("name 1 to {MAX_LIMIT} questions: {{\"id\": \"…\", \"hash\": \"…\"}} each")));
+    }
+    let mut answered = Vec::new();
+    for QuestionSeen { id, hash } in questions {
+        let question = Question { id: id.clone(), hash };
+        let ttl = |row: &Row| replay.remembered(row);
+        let now = replay.clock.now();
+        let decided = approval::decide(&*replay.records, &*replay.queue, &question, answer, by, ttl, now).await;
+        answered.push(match decided.map_err(Failure::from) {
+            Ok(row) => json!({"id": id, "state": row.state}),
+            Err(failure) => json!({"id": id, "error": failure.to_string()}),
+        });
+    }
+    info!(count = answered.len(), by, ?answer, "decided");
+    Ok(json!({"answered": answered}))
+}
+
+async fn give_up(replay: &Replay, id: &EventId, by: &str, reason: &str) -> Result<Value, Failure> {
+    check_words(by, reason)?;
+    let row = find(replay, id).await?;
+    let next = row.clone().dropped(by, reason, replay.remembered(&row), replay.clock.now())?;
+    replay.records.replace(Some(&row), &next).await?;
+    if let Some(kept) = replay.records.kept(id).await? {
+        replay.records.forget(&kept).await?;
+    }
+    info!(event = %id, by, "dropped");
+    Ok(json!({"id": id, "state": next.state}))
 }
 
 /// Writes an operator's word down. The event stays parked: a replay takes it on from there.

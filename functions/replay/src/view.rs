@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 use shared::event::Event;
 use shared::ledger::{Entry, Moment, Progress, Row};
-
-/// The most lines of a payload that are shown.
-const PREVIEW_LINES: usize = 10;
+use shared::mask::preview;
 
 /// One event as a line of a list.
 pub(crate) fn line(row: &Row) -> Value {
@@ -19,6 +17,12 @@ pub(crate) fn line(row: &Row) -> Value {
     });
     if let Some(at) = row.parked_at {
         line["parked_at"] = json!(at.to_string());
+    }
+    if let Some(ask) = &row.ask {
+        line["ask"] = json!({"hash": ask.hash, "until": ask.until.to_string(), "approved_by": ask.approved_by});
+    }
+    if let Some(noop) = &row.noop {
+        line["noop"] = json!(noop);
     }
     if let Some(death) = &row.death {
         line["reason"] = json!(death.reason);
@@ -58,41 +62,4 @@ fn effect(entry: &Entry) -> Value {
 
 fn moment(moment: &Moment) -> String {
     format!("{}  {}", moment.at, moment.what)
-}
-
-/// The first lines of a payload with every value masked: its shape, and not its contents.
-fn preview(payload: &Value) -> Vec<String> {
-    let text = serde_json::to_string_pretty(&mask(payload)).unwrap_or_default();
-    text.lines().take(PREVIEW_LINES).map(str::to_owned).collect()
-}
-
-fn mask(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), mask(value))).collect(),
-        Value::Array(items) => items.iter().map(mask).collect(),
-        Value::String(text) => json!(format!("{}***", text.chars().take(1).collect::<String>())),
-        Value::Number(_) => json!("***"),
-        Value::Bool(_) | Value::Null => value.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_preview_shows_the_shape_and_not_the_contents() {
-        let payload = json!({"email": "ada@example.com", "phone": 442079460018u64, "tags": ["vip"], "optin": true});
-        let preview = preview(&payload).join("\n");
-        for secret in ["ada", "4420", "vip"] {
-            assert!(!preview.contains(secret), "{preview}");
-        }
-        assert!(preview.contains("\"email\": \"a***\""), "{preview}");
-        assert!(preview.contains("\"optin\": true"), "{preview}");
-    }
-
-    #[test]
-    fn a_preview_is_ten_lines_at_most() {
-        assert_eq!(preview(&json!((0..50).collect::<Vec<_>>())).len(), PREVIEW_LINES);
-    }
 }

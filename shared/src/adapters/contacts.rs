@@ -1,13 +1,13 @@
 //! The contacts on DynamoDB: one item each, one write an upsert.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 
-use crate::contact::{OURS, Scalar, Upsert, Upserted};
+use crate::contact::{ContactId, Fields, OURS, Scalar, Upsert, Upserted};
 use crate::key::EventId;
 use crate::ports::{Contacts, Unavailable};
 use crate::time::Timestamp;
@@ -52,6 +52,12 @@ impl Contacts for DynamoContacts {
         let created = item.get("created_by") == Some(&text(by.as_str()));
         Ok(Upserted { id: upsert.id().clone(), created, fields: fields(item)? })
     }
+
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        let get = self.client.get_item().table_name(&self.table).key("pk", text(id.as_str())).consistent_read(true);
+        let found = get.send().await.map_err(unavailable(PORT))?.item;
+        found.map(fields).transpose()
+    }
 }
 
 fn expression(upsert: &Upsert) -> String {
@@ -89,7 +95,7 @@ fn attribute(value: &Scalar) -> AttributeValue {
     }
 }
 
-fn fields(item: Item) -> Result<BTreeMap<String, Scalar>, Unavailable> {
+fn fields(item: Item) -> Result<Fields, Unavailable> {
     let theirs = item.into_iter().filter(|(name, _)| !OURS.contains(&name.as_str()));
     theirs.map(|(name, value)| Ok((name, scalar(value).ok_or_else(unreadable)?))).collect()
 }

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update};
 use futures::future::try_join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ use super::{number, text, unavailable};
 const PORT: &str = "the ledger";
 
 /// The event is new, or it is done and its key is forgotten. [`Row::forgotten`] says the same.
-const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state = :succeeded AND #expires_at < :now)";
+const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now)";
 
 /// Nobody holds the event, and its time has come. [`Row::claimable`] says the same.
 const CLAIMABLE: &str = "#state = :queued \
@@ -60,7 +60,8 @@ const ROW: &str = "event";
 const PAYLOAD: &str = "payload";
 
 /// The row's attributes that a transition may take away.
-const REMOVABLE: [&str; 7] = ["lease_until", "retry_at", "effects", "enrich", "death", "parked", "parked_at"];
+const REMOVABLE: [&str; 10] =
+    ["lease_until", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
 
 type Item = HashMap<String, AttributeValue>;
 
@@ -78,23 +79,36 @@ impl DynamoLedger {
     }
 
     async fn update(&self, row: &Row, condition: &str, values: Item) -> Result<(), WriteError> {
-        let mut attributes = attributes_of(row)?;
-        attributes.remove("id");
-        let removed: Vec<&str> = REMOVABLE.into_iter().filter(|name| !attributes.contains_key(*name)).collect();
-        let expression = set_and_remove(attributes.keys(), &removed);
-        let values = attributes.into_iter().map(|(name, value)| (format!(":{name}"), value)).chain(values).collect();
+        let change = Change::of(row, values)?;
         self.client
             .update_item()
             .table_name(&self.table)
             .set_key(Some(key(&row.id, ROW)))
-            .set_expression_attribute_names(Some(names(&[&expression, condition])))
-            .set_expression_attribute_values(Some(values))
-            .update_expression(expression)
+            .set_expression_attribute_names(Some(names(&[&change.expression, condition])))
+            .set_expression_attribute_values(Some(change.values))
+            .update_expression(change.expression)
             .condition_expression(condition)
             .send()
             .await
             .map_err(fenced)?;
         Ok(())
+    }
+
+    /// The write of a lease's progress, as one part of a transaction.
+    pub(super) fn recording(&self, lease: &Lease) -> Result<Update, Unavailable> {
+        let change = Change::of(lease.row(), Item::new())?;
+        let update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(key(&lease.row().id, ROW)))
+            .set_expression_attribute_names(Some(names(&[&change.expression, HELD])))
+            .set_expression_attribute_values(Some(change.values))
+            .update_expression(change.expression)
+            .condition_expression(HELD);
+        update.build().map_err(|error| Unavailable { port: PORT, why: error.to_string() })
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     async fn get<T: DeserializeOwned>(&self, id: &EventId, sort: &str) -> Result<Option<T>, Unavailable> {
@@ -131,6 +145,8 @@ impl Admissions for DynamoLedger {
             .condition_expression(ADMISSIBLE)
             .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
             .expression_attribute_values(":succeeded", text("succeeded"))
+            .expression_attribute_values(":noop", text("noop"))
+            .expression_attribute_values(":dropped", text("dropped"))
             .expression_attribute_values(":now", number(now.secs()))
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match put.send().await {
@@ -227,6 +243,24 @@ impl Records for DynamoLedger {
         let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
         let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
         self.update(next, UNCHANGED, values).await
+    }
+}
+
+/// A whole row as an update: what it has is set, what it lacks is removed.
+struct Change {
+    expression: String,
+    values: Item,
+}
+
+impl Change {
+    /// With the values that the condition names.
+    fn of(row: &Row, more: Item) -> Result<Self, Unavailable> {
+        let mut attributes = attributes_of(row)?;
+        attributes.remove("id");
+        let removed: Vec<&str> = REMOVABLE.into_iter().filter(|name| !attributes.contains_key(*name)).collect();
+        let expression = set_and_remove(attributes.keys(), &removed);
+        let values = attributes.into_iter().map(|(name, value)| (format!(":{name}"), value)).chain(more).collect();
+        Ok(Change { expression, values })
     }
 }
 

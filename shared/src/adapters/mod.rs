@@ -1,6 +1,7 @@
 //! The ports on AWS and on the machine. Only a `main.rs` builds these.
 
 mod budgets;
+mod caps;
 mod chance;
 mod clock;
 mod config;
@@ -11,6 +12,7 @@ mod http;
 mod limits;
 mod logs;
 mod metrics;
+mod places;
 mod pressure;
 mod sqs;
 mod ssm;
@@ -24,6 +26,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
 pub use budgets::DynamoBudgets;
+pub use caps::DynamoCaps;
 pub use chance::SystemChance;
 pub use clock::SystemClock;
 pub use config::{ConfigError, Environment};
@@ -34,6 +37,7 @@ pub use http::HttpPartners;
 pub use limits::DynamoLimits;
 pub use logs::log_as_json;
 pub use metrics::EmfMetrics;
+pub use places::{MaxMindPlaces, PlacesError};
 pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;

@@ -38,6 +38,20 @@ pub enum Action {
     Call(Call),
     /// It makes or changes a contact of ours. The same again changes nothing.
     Upsert(Upsert),
+    /// It brings a human's answer to an event that awaits its approval. The same again changes nothing.
+    Decide(Decide),
+}
+
+/// A human's answer, as templates over the event that brings it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// What was answered: the value of the button, as the question has it.
+    pub question: Body,
+    /// `approve` or `reject`.
+    pub answer: Body,
+    /// Who answered.
+    pub by: Body,
 }
 
 /// A call to a partner.
@@ -49,14 +63,10 @@ pub struct Call {
     pub request: Request,
 }
 
-/// What is to be known of a contact, as templates over the event.
+/// What is to be known of the flow's contact, as templates over the event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upsert {
-    /// Whose contact it is.
-    pub tenant: Body,
-    /// The email that names it.
-    pub email: Body,
     /// The fields to set; null removes one.
     #[serde(default)]
     pub fields: BTreeMap<String, Body>,
@@ -70,6 +80,7 @@ struct Written {
     integration: Option<String>,
     request: Option<Request>,
     upsert: Option<Upsert>,
+    decide: Option<Decide>,
     when: Option<Condition>,
     needs: Option<Vec<String>>,
     guarantee: Option<Guarantee>,
@@ -82,24 +93,27 @@ impl TryFrom<Written> for Effect {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { id, integration, request, upsert, when, needs, guarantee, lookup, result } = written;
+        let Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result } = written;
         let alone = guarantee.is_none() && lookup.is_none() && result.is_empty();
-        let action = match (integration, request, upsert) {
+        let ours = match (upsert, decide) {
+            (Some(upsert), None) => Some(Action::Upsert(upsert)),
+            (None, Some(decide)) => Some(Action::Decide(decide)),
+            (None, None) => None,
+            (Some(_), Some(_)) => return Err(format!("effect `{id}` does two things: make it two effects")),
+        };
+        let action = match (integration, request, ours) {
             (Some(integration), Some(request), None) => Action::Call(Call { integration, request }),
-            (None, None, Some(upsert)) if alone => Action::Upsert(upsert),
+            (None, None, Some(ours)) if alone => ours,
             (None, None, Some(_)) => {
-                return Err(format!("effect `{id}`: an upsert takes no guarantee, lookup or result: it has its own"));
+                return Err(format!("effect `{id}` calls no partner: it takes no guarantee, lookup or result"));
             }
             _ => return Err(format!("effect `{id}` needs an integration and a request, or an upsert")),
         };
-        let guarantee = guarantee.unwrap_or(if alone_is_safe(&action) { Guarantee::Native } else { Guarantee::None });
+        // What we do ourselves is idempotent by construction.
+        let own = if matches!(action, Action::Call(_)) { Guarantee::None } else { Guarantee::Native };
+        let guarantee = guarantee.unwrap_or(own);
         Ok(Effect { id, action, when, needs, guarantee, lookup, result })
     }
-}
-
-/// An upsert is idempotent by construction.
-fn alone_is_safe(action: &Action) -> bool {
-    matches!(action, Action::Upsert(_))
 }
 
 impl Effect {
@@ -107,7 +121,7 @@ impl Effect {
     pub fn integration(&self) -> Option<&str> {
         match &self.action {
             Action::Call(call) => Some(&call.integration),
-            Action::Upsert(_) => None,
+            Action::Upsert(_) | Action::Decide(_) => None,
         }
     }
 }
@@ -213,6 +227,11 @@ pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
     }
     for (index, effect) in flow.effects.iter().enumerate() {
         let before: Vec<&str> = flow.effects[..index].iter().map(|effect| effect.id.as_str()).collect();
+        if matches!(effect.action, Action::Upsert(_)) && flow.contact.is_none() {
+            let what = format!("effect `{}` upserts a contact, but the flow does not say which", effect.id);
+            let wrong_here = Wrong::at(format!("/effects/{index}/upsert"), what);
+            wrong.push(wrong_here.hint("add `contact: {tenant: …, email: …}` to the flow"));
+        }
         wrong.extend(check_one(effect, &before, all).map(|wrong| wrong.under(&format!("/effects/{index}"))));
     }
     wrong
@@ -224,7 +243,7 @@ fn check_one<'c>(effect: &'c Effect, before: &'c [&str], all: &Flows) -> impl It
     let stranger = effect.integration().filter(|name| all.integration(name).is_none());
     let fields = match &effect.action {
         Action::Upsert(upsert) => upsert.fields.keys().find(|name| !contact::is_field_name(name)),
-        Action::Call(_) => None,
+        Action::Call(_) | Action::Decide(_) => None,
     };
     let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty());
     let wrong = |at: &str, what: String| Wrong::at(at, format!("effect `{}` {what}", effect.id));

@@ -3,12 +3,16 @@
 //! They are YAML under `infra/flows`, reviewed like code and shipped beside it. [`Flows::parse`]
 //! refuses a bad file with its name, line and reason, so that it never reaches an event.
 
+mod approval;
 mod effect;
+mod enrich;
 mod field;
+mod guard;
 mod hmac;
 mod key;
 mod locate;
 mod parse;
+mod safe;
 mod source;
 mod wrong;
 
@@ -18,12 +22,16 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use effect::{Action, Call, Effect, Guarantee, Lookup, LookupRequest, Method, Request, Upsert};
+pub use approval::{Approval, Channel};
+pub use effect::{Action, Call, Decide, Effect, Guarantee, Lookup, LookupRequest, Method, Request, Upsert};
+pub use enrich::{Enrich, OnError, Origin};
 pub use field::Field;
+pub use guard::{Cap, Consent, ContactRef, Expression, Guard, QuietHours};
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
 pub use locate::Place;
 pub use parse::{File, Problem, Problems};
+pub use safe::{SafeMode, TightCap};
 pub use source::{IdAt, Scheme, Source};
 pub use wrong::Wrong;
 
@@ -58,6 +66,16 @@ impl Flows {
     /// The flow that listens to events of this type from this source.
     pub fn route(&self, source: &str, event_type: &str) -> Option<&Flow> {
         self.flows.values().find(|flow| flow.on.source == source && flow.on.event_type == event_type)
+    }
+
+    /// All senders, by name.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
+        self.sources.iter().map(|(name, source)| (name.as_str(), source))
+    }
+
+    /// All partners, by name.
+    pub fn integrations(&self) -> impl Iterator<Item = (&str, &Integration)> {
+        self.integrations.iter().map(|(name, integration)| (name.as_str(), integration))
     }
 
     /// All flows, by name.
@@ -138,6 +156,21 @@ pub struct Flow {
     /// How old an event may get before it is given up on, counted from its acceptance or its replay.
     #[serde(default = "max_age", deserialize_with = "duration")]
     pub max_age: Duration,
+    /// Who an event is about.
+    #[serde(default)]
+    pub contact: Option<ContactRef>,
+    /// What must be so before anything is done.
+    #[serde(default)]
+    pub guards: Vec<Guard>,
+    /// What is found out before anything is done.
+    #[serde(default)]
+    pub enrich: Vec<Enrich>,
+    /// What a human must see first.
+    #[serde(default)]
+    pub approval: Option<Approval>,
+    /// What changes while the flow is careful.
+    #[serde(default)]
+    pub safe_mode: Option<SafeMode>,
     /// What is done for an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
     /// When a failed effect is tried again.
@@ -157,6 +190,11 @@ impl Flow {
             Some(needs) => needs.iter().map(String::as_str).collect(),
             None => before.map(|before| before.id.as_str()).into_iter().collect(),
         }
+    }
+
+    /// Whether something is asked or found out before the first effect of an event.
+    pub fn is_prepared(&self) -> bool {
+        !self.guards.is_empty() || !self.enrich.is_empty() || self.approval.is_some()
     }
 
     /// The effects that wait for none.

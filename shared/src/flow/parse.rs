@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 use super::locate::{Place, locate};
-use super::{Flow, Flows, Wrong, effect, key, wrong::step};
+use super::{Flow, Flows, Wrong, approval, effect, enrich, guard, key, safe, wrong::step};
 use crate::contract::Contract;
 
 /// A file of the flows folder: its path inside the folder, and its text.
@@ -115,6 +115,10 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     }
     wrong.extend(check_schemas(flow));
     wrong.extend(key::check(flow, all.source(&flow.on.source)));
+    wrong.extend(guard::check(flow));
+    wrong.extend(enrich::check(flow, all));
+    wrong.extend(approval::check(flow, all));
+    wrong.extend(safe::check(flow));
     wrong.extend(effect::check(flow, all));
     wrong.extend(flow.retry.check().into_iter().map(|wrong| wrong.under("/retry")));
     // A retry that outlives the key would run an event that its sender may send anew.

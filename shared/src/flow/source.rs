@@ -128,7 +128,8 @@ impl Source {
             (large, "/max_body", "may send at most 256KiB"),
         ]
         .into_iter()
-        .filter_map(move |(wrong, at, what)| wrong.then(|| Wrong::at(at, format!("source `{name}` {what}"))))
+        .filter(|(wrong, ..)| *wrong)
+        .map(move |(_, at, what)| Wrong::at(at, format!("source `{name}` {what}")))
     }
 }
 

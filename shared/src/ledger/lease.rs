@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Entry, Moment, Progress, Reason, Row, State};
+use super::{Death, Entry, Moment, Noop, Progress, Reason, Row, State};
 use crate::flow::{Effect, Flow, Flows, Guarantee, Lookup};
 use crate::time::Timestamp;
 
@@ -61,7 +61,7 @@ impl Row {
             State::Queued => true,
             State::Retrying => self.retry_at.is_none_or(|at| at <= now),
             State::Running => self.lease_until.is_none_or(|until| until < now),
-            State::Succeeded | State::Dead => false,
+            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dead | State::Dropped => false,
         }
     }
 
@@ -70,7 +70,8 @@ impl Row {
         match self.state {
             State::Queued | State::Retrying => Found::NotYet(self.retry_at.unwrap_or(self.received_at)),
             State::Running => Found::Busy(self.lease_until.unwrap_or(self.received_at)),
-            State::Succeeded => Found::Settled,
+            // What awaits its approval has left the queue: the answer sends it anew.
+            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => Found::Settled,
             State::Dead => Found::Dead(Box::new(self)),
         }
     }
@@ -79,7 +80,7 @@ impl Row {
 /// A won claim. Only a lease makes progress, and only on its own event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    row: Row,
+    pub(super) row: Row,
     /// The effects whose intents were written under this lease. An intent that is older than the lease
     /// belongs to a worker that is gone.
     intended: BTreeSet<String>,
@@ -186,6 +187,20 @@ impl Lease {
         self.intended.insert(effect.id.clone());
     }
 
+    /// Something was found out about the event. It is kept for every later try.
+    pub fn enriched(&mut self, id: &str, value: Value, now: Timestamp) {
+        self.row.step += 1;
+        self.row.enrich.insert(id.to_owned(), value);
+        self.row.note(now, format!("{id} found out"));
+    }
+
+    /// The event is first tried in safe mode.
+    pub fn play_safe(&mut self, now: Timestamp) {
+        self.row.step += 1;
+        self.row.safe = true;
+        self.row.note(now, "in safe mode");
+    }
+
     /// The effect is not done for this event.
     pub fn skip(&mut self, effect: &Effect, now: Timestamp) {
         self.row.note(now, format!("{} skipped", effect.id));
@@ -247,6 +262,14 @@ impl Lease {
         self.close(State::Retrying, format!("deferred for {} ms: {why}", delay.as_millis()), now)
     }
 
+    /// A guard says that nothing is to be done. The key is remembered for `ttl` from here.
+    #[must_use]
+    pub fn refuse(mut self, guard: &str, facts: Value, ttl: Duration, now: Timestamp) -> Closed {
+        self.row.expires_at = (now + ttl).secs();
+        self.row.noop = Some(Noop { guard: guard.to_owned(), facts });
+        self.close(State::Noop, format!("noop: {guard}"), now)
+    }
+
     /// The event is a dead letter.
     #[must_use]
     pub fn bury(mut self, reason: Reason, effect: Option<&Effect>, error: &str, now: Timestamp) -> Closed {
@@ -256,7 +279,7 @@ impl Lease {
         self.close(State::Dead, format!("dead: {}", reason.as_str()), now)
     }
 
-    fn close(mut self, state: State, what: String, now: Timestamp) -> Closed {
+    pub(super) fn close(mut self, state: State, what: String, now: Timestamp) -> Closed {
         self.row.state = state;
         self.row.lease_until = None;
         self.row.step += 1;

@@ -3,11 +3,13 @@
 //! ```text
 //!            admit            claim            succeed
 //!  (nothing) ─────▶ queued ─────────▶ running ─────────▶ succeeded
-//!                     ▲                │  ▲ │
-//!                     │          retry │  │ │ bury
-//!                     │                ▼  │ ▼
-//!                     │           retrying┘ dead
-//!                     └──────── replay ──────┘
+//!                   ▲   ▲             │ ▲ │ │  refuse
+//!                   │   │       retry │ │ │ └──────────▶ noop ◀──────┐
+//!                   │   │             ▼ │ │ ask                      │ reject, lapse
+//!                   │   │        retrying │ └───▶ awaiting_approval ─┤
+//!                   │   └──── approve ────┼──────────────┘           │ drop
+//!                   │                bury ▼                          ▼
+//!                   └──────── replay ── dead ───────── drop ─────▶ dropped
 //! ```
 //!
 //! The transitions are pure functions here; an adapter only writes their result, under one named
@@ -16,6 +18,7 @@
 //! nothing. Within an epoch each write raises `step`, so that a write which the network delivers
 //! late cannot undo a later one.
 
+mod approval;
 mod lease;
 mod parked;
 
@@ -47,8 +50,14 @@ pub enum State {
     Retrying,
     /// Every effect is done.
     Succeeded,
+    /// A guard or a human said that nothing is to be done.
+    Noop,
+    /// A human is asked first.
+    AwaitingApproval,
     /// It failed for good, or nobody knows what happened. A human decides.
     Dead,
+    /// A human decided that it is not worth another try.
+    Dropped,
 }
 
 impl State {
@@ -59,8 +68,16 @@ impl State {
             State::Running => "running",
             State::Retrying => "retrying",
             State::Succeeded => "succeeded",
+            State::Noop => "noop",
+            State::AwaitingApproval => "awaiting_approval",
             State::Dead => "dead",
+            State::Dropped => "dropped",
         }
+    }
+
+    /// Whether it has come to its end, and nothing will be done for it any more.
+    pub fn is_settled(self) -> bool {
+        matches!(self, State::Succeeded | State::Noop | State::Dropped)
     }
 }
 
@@ -97,6 +114,16 @@ pub struct Row {
     /// What was found out about it, by the lookups' ids.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub enrich: Map<String, Value>,
+    /// Whether it was first tried in safe mode. It stays so: a partner refuses another body under a key
+    /// that it knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub safe: bool,
+    /// What a human is asked, or has answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Ask>,
+    /// Why nothing was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noop: Option<Noop>,
     /// Why it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
@@ -156,6 +183,27 @@ pub enum Progress {
     },
 }
 
+/// A question to a human: may this be done?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The hash of what would be done. Nothing else is approved.
+    pub hash: String,
+    /// Until when an answer counts.
+    pub until: Timestamp,
+    /// Who approved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+}
+
+/// Why nothing was done for an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Noop {
+    /// The guard that refused it.
+    pub guard: String,
+    /// What it saw. It names no person.
+    pub facts: Value,
+}
+
 /// Why an event is a dead letter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Death {
@@ -188,6 +236,8 @@ pub enum Reason {
     Expired,
     /// A request could not be made from the event.
     Template,
+    /// What had to be found out first could not be.
+    Enrichment,
     /// Its flow is not, or no longer, here.
     UnknownFlow,
     /// The queue gave up on it: its workers crashed.
@@ -208,6 +258,7 @@ impl Reason {
             Reason::UnknownOutcome => "unknown_outcome",
             Reason::Expired => "expired",
             Reason::Template => "template",
+            Reason::Enrichment => "enrichment",
             Reason::UnknownFlow => "unknown_flow",
             Reason::Crashed => "crashed",
             Reason::Orphaned => "orphaned",
@@ -249,6 +300,9 @@ impl Row {
             retry_at: None,
             effects: BTreeMap::new(),
             enrich: Map::new(),
+            safe: false,
+            ask: None,
+            noop: None,
             death: None,
             replay: event.replay,
             queued_at: now,
@@ -262,7 +316,7 @@ impl Row {
     /// Whether an event of the same id may take this row's place: it is done, and so long ago that
     /// no sender still repeats it. DynamoDB deletes late, so being there is not being alive.
     pub fn forgotten(&self, now: Timestamp) -> bool {
-        self.state == State::Succeeded && self.expires_at < now.secs()
+        self.state.is_settled() && self.expires_at < now.secs()
     }
 
     /// What a template of an effect may look at.

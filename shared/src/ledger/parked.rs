@@ -1,5 +1,7 @@
 //! What an operator may do to a dead letter.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::{Death, Progress, Reason, Row, State};
@@ -54,17 +56,38 @@ impl Row {
     /// and the send leaves it where an operator sees it.
     pub fn replayed(mut self, by: &str, why: &str, now: Timestamp) -> Result<Self, Refusal> {
         self.may_replay()?;
+        self.requeue(now);
+        self.death = None;
+        self.effects.values_mut().for_each(|entry| entry.attempts = 0);
+        let replay = self.replay;
+        self.note(now, format!("replay {replay} by {by}: {why}"));
+        Ok(self)
+    }
+
+    /// The row of an event that an operator gives up on, which is forgotten `ttl` from here.
+    pub fn dropped(mut self, by: &str, why: &str, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+        if !matches!(self.state, State::Dead | State::AwaitingApproval) {
+            let Row { id, state, .. } = &self;
+            return Err(Refusal(format!("{id} is {}: only what is dead or waits can be dropped", state.as_str())));
+        }
+        self.state = State::Dropped;
+        self.epoch += 1;
+        self.step = 0;
+        self.parked = None;
+        self.parked_at = None;
+        self.expires_at = (now + ttl).secs();
+        self.note(now, format!("dropped by {by}: {why}"));
+        Ok(self)
+    }
+
+    /// On its way through the queue once more, under a new number.
+    pub(super) fn requeue(&mut self, now: Timestamp) {
         self.state = State::Queued;
         self.epoch += 1;
         self.step = 0;
         self.replay += 1;
         self.queued_at = now;
-        self.death = None;
         self.retry_at = None;
-        self.effects.values_mut().for_each(|entry| entry.attempts = 0);
-        let replay = self.replay;
-        self.note(now, format!("replay {replay} by {by}: {why}"));
-        Ok(self)
     }
 
     /// The row, with an operator's word on an effect of which nobody knew whether it happened. It stays
@@ -114,7 +137,7 @@ impl Row {
         }
     }
 
-    fn shard(&self) -> &'static str {
+    pub(super) fn shard(&self) -> &'static str {
         let digit = self.id.as_str().chars().next().and_then(|c| c.to_digit(16)).unwrap_or(0);
         SHARDS[digit as usize]
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::contact::{ContactId, Scalar, Upsert, Upserted};
+use crate::contact::{ContactId, Fields, Upsert, Upserted};
 use crate::key::EventId;
 use crate::ports::{Contacts, Unavailable};
 use crate::time::Timestamp;
@@ -24,7 +24,7 @@ struct Table {
 
 struct Contact {
     created_by: EventId,
-    fields: BTreeMap<String, Scalar>,
+    fields: Fields,
 }
 
 impl ModelContacts {
@@ -62,5 +62,13 @@ impl Contacts for ModelContacts {
         }
         let created = contact.created_by == *by;
         Ok(Upserted { id: upsert.id().clone(), created, fields: contact.fields.clone() })
+    }
+
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        let table = locked(&self.0);
+        if table.down {
+            return Err(Unavailable { port: "the contacts", why: "down".into() });
+        }
+        Ok(table.contacts.get(id).map(|contact| contact.fields.clone()))
     }
 }

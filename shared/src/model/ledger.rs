@@ -34,6 +34,13 @@ impl ModelLedger {
         locked(&self.0).rows.values().cloned().collect()
     }
 
+    /// Whether a write under this lease would land.
+    pub(super) fn holds(&self, lease: &Lease) -> bool {
+        let row = lease.row();
+        let table = locked(&self.0);
+        table.rows.get(&row.id).is_some_and(|current| current.epoch == row.epoch && current.step <= row.step)
+    }
+
     fn held(&self, row: &Row) -> Result<(), WriteError> {
         let mut table = locked(&self.0);
         table.writes += 1;

@@ -4,6 +4,7 @@
 //! cheap to clone, and all clones share one state.
 
 mod budgets;
+mod caps;
 mod contacts;
 mod ledger;
 mod limits;
@@ -14,13 +15,16 @@ mod queue;
 mod switchboard;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::{Value, json};
 
 pub use budgets::ModelBudgets;
+pub use caps::ModelCaps;
 pub use contacts::ModelContacts;
 pub use ledger::ModelLedger;
 pub use limits::ModelLimits;
@@ -30,7 +34,7 @@ pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
 pub use switchboard::ModelBoard;
 
-use crate::ports::{Chance, Clock, SecretStore, Unavailable};
+use crate::ports::{Chance, Clock, Places, SecretStore, Unavailable};
 use crate::signature::Secret;
 use crate::time::Timestamp;
 
@@ -119,6 +123,17 @@ impl SecretStore for ModelSecrets {
             return Err(Unavailable { port: "the secret store", why: "it is down".into() });
         }
         Ok(vault.secrets.get(path).cloned().unwrap_or_default())
+    }
+}
+
+/// Places by heart: every address of `192.0.2.0/24` is in Berlin, and no other is anywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelPlaces;
+
+impl Places for ModelPlaces {
+    fn find(&self, ip: IpAddr) -> Option<Value> {
+        let berlin = || json!({"country": "DE", "city": "Berlin", "time_zone": "Europe/Berlin"});
+        ip.to_string().starts_with("192.0.2.").then(berlin)
     }
 }
 

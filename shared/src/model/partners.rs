@@ -76,7 +76,7 @@ impl Partners for ModelPartners {
             Ok(Answer {
                 status,
                 retry_after: retry_after.map(str::to_owned),
-                body: json!({"id": format!("id_{number}")}),
+                body: json!({"ok": true, "id": format!("id_{number}")}),
             })
         };
         match script {

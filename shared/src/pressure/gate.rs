@@ -32,6 +32,10 @@ pub enum Why {
     ConcurrencyFull,
     /// The limits could not be asked.
     LimitsUnavailable,
+    /// It is night where the contact lives.
+    QuietHours,
+    /// The contacts could not be asked.
+    ContactsUnavailable,
 }
 
 impl Why {
@@ -43,6 +47,8 @@ impl Why {
             Why::RateSpent => "rate spent",
             Why::ConcurrencyFull => "concurrency full",
             Why::LimitsUnavailable => "limits unavailable",
+            Why::QuietHours => "quiet hours",
+            Why::ContactsUnavailable => "contacts unavailable",
         }
     }
 }

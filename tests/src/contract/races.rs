@@ -11,11 +11,12 @@ use processor::{Processor, Received, Verdict, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
 use shared::adapters::{
-    DynamoBoard, DynamoBudgets, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, SqsDeadLetters, SqsEvents,
-    SystemChance, SystemClock, aws,
+    DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, SqsDeadLetters,
+    SqsEvents, SystemChance, SystemClock, aws,
 };
 use shared::event::Event;
 use shared::flow::Flows;
+use shared::found::Found;
 use shared::key::Names;
 use shared::ledger::{Reason, Row, State};
 use shared::model::{Delivered, ModelMetrics, ModelSecrets};
@@ -148,6 +149,12 @@ impl Arena {
             ),
             secrets: Box::new(CachedSecrets::new(secrets, SystemClock)),
             partners: Box::new(self.partner.clone()),
+            boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
+            caps: Box::new(DynamoCaps::new(&aws, table("LIMITS"), table("LEDGER"))),
+            records: Box::new(self.ledger.clone()),
+            queue: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
+            found: Found::default(),
+            places: None,
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),
             clock: Box::new(SystemClock),

@@ -259,19 +259,18 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
 }
 
 /// The shipped flow with a contact before its call.
-fn with_contact(upsert: &str) -> Flows {
+fn with_contact(whom: &str, upsert: &str) -> Flows {
     flows_with(|yaml| {
-        let contact = format!("effects:\n  - id: contact\n    upsert: {upsert}\n");
+        let contact = format!("{whom}\neffects:\n  - {{id: contact, upsert: {upsert}}}\n");
         yaml.replace("effects:\n", &contact).replace("/leads/", "/contacts/{{ effects.contact.id }}/")
     })
 }
 
-const CONTACT: &str = "{tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}', \
-     fields: {first_name: '{{ event.data.first_name }}'}}";
+const CONTACT: &str = "contact: {tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}'}";
 
 #[tokio::test]
 async fn a_contact_is_upserted_and_later_effects_know_its_id() {
-    let world = World::with(with_contact(CONTACT));
+    let world = World::with(with_contact(CONTACT, "{fields: {first_name: '{{ event.data.first_name }}'}}"));
     let id = accepted(&world).await;
     world.poll().await;
     let row = world.row(&id).await;
@@ -285,7 +284,7 @@ async fn a_contact_is_upserted_and_later_effects_know_its_id() {
 
 #[tokio::test]
 async fn what_is_no_contact_is_a_dead_letter_without_its_value() {
-    let world = World::with(with_contact("{tenant: t, email: '{{ event.data.first_name }}'}"));
+    let world = World::with(with_contact("contact: {tenant: t, email: '{{ event.data.first_name }}'}", "{}"));
     let id = accepted(&world).await;
     world.poll().await;
     let death = world.row(&id).await.death.expect("dead");

@@ -3,6 +3,7 @@
 mod contract;
 mod effects;
 mod faults;
+mod flows;
 mod hostile;
 mod http;
 mod intake;

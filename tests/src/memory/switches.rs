@@ -66,7 +66,8 @@ async fn a_paused_integration_holds_back_its_own_effects_only() {
     let world = World::with(flows_with(|yaml| {
         yaml.replace(
             "effects:\n",
-            "effects:\n  - {id: contact, upsert: {tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}'}}\n",
+            "contact: {tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}'}\n\
+             effects:\n  - {id: contact, upsert: {}}\n",
         )
     }));
     operate(&world, by(json!({"op": "pause", "integration": "crm"}))).await;

@@ -8,17 +8,18 @@ use replay::{Letter, Replay, park_batch};
 use serde_json::Value;
 use shared::delivery::Delivery;
 use shared::flow::{Flow, Flows};
+use shared::found::Found;
 use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBoard, ModelBudgets, ModelChance, ModelClock, ModelContacts, ModelLedger, ModelLimits,
-    ModelMetrics, ModelPartners, ModelPressure, ModelQueue, ModelSecrets,
+    Delivered, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLedger, ModelLimits,
+    ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{Clock, Rows};
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
-use shared::signature::{Secret, standard_webhooks_signature};
+use shared::signature::{Secret, sign, standard_webhooks_signature};
 use shared::switchboard::Switchboard;
 use shared::trace::Trace;
 
@@ -44,6 +45,7 @@ pub(crate) struct World {
     pub(crate) pressure: ModelPressure,
     pub(crate) board: ModelBoard,
     pub(crate) metrics: ModelMetrics,
+    pub(crate) contacts: ModelContacts,
     pub(crate) secrets: ModelSecrets,
     pub(crate) intake: Intake,
     pub(crate) processor: Processor,
@@ -52,7 +54,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(crate::fixtures::flows())
+        Self::with(crate::fixtures::plain_flows())
     }
 
     pub(crate) fn with(flows: Flows) -> Self {
@@ -66,10 +68,15 @@ impl World {
         let pressure = ModelPressure::default();
         let board = ModelBoard::default();
         let metrics = ModelMetrics::default();
+        let contacts = ModelContacts::default();
         let secrets = ModelSecrets::default();
         secrets.put("sources/web-forms", SECRET);
         secrets.put("receipts/web-forms", RECEIPTS_TOKEN);
-        secrets.put("integrations/crm", "token");
+        secrets.put("sources/storefront", SECRET);
+        secrets.put("sources/slack", SECRET);
+        for (name, _) in flows.integrations() {
+            secrets.put(&format!("integrations/{name}"), "token");
+        }
         let intake = Intake {
             contracts: Contracts::of(&flows),
             flows: flows.clone(),
@@ -89,7 +96,13 @@ impl World {
         );
         let processor = Processor {
             switchboard: Switchboard::new(Box::new(board.clone())),
-            contacts: Box::new(ModelContacts::default()),
+            boards: Box::new(board.clone()),
+            caps: Box::new(ModelCaps::beside(ledger.clone())),
+            records: Box::new(ledger.clone()),
+            queue: Box::new(events.clone()),
+            found: Found::default(),
+            places: Some(Box::new(ModelPlaces)),
+            contacts: Box::new(contacts.clone()),
             metrics: Box::new(metrics.clone()),
             budgets: Box::new(ModelBudgets::default()),
             gate,
@@ -120,6 +133,7 @@ impl World {
             pressure,
             board,
             metrics,
+            contacts,
             secrets,
             intake,
             processor,
@@ -134,6 +148,41 @@ impl World {
 
     pub(crate) async fn deliver(&self, delivery: Delivery) -> Result<Receipt, Rejection> {
         accept(&self.intake, delivery, Trace::start(1, 2, 3), self.clock.now()).await
+    }
+
+    /// A source sends this, signed in its own way.
+    pub(crate) async fn send(
+        &self,
+        source: &str,
+        event_type: Option<&str>,
+        body: &Value,
+        more: &[(&str, &str)],
+    ) -> Result<Receipt, Rejection> {
+        let delivery = self.signed_by(source, event_type, "application/json", body.to_string().as_bytes(), more);
+        self.deliver(delivery).await
+    }
+
+    /// A source posts a form.
+    pub(crate) async fn send_form(&self, source: &str, form: &str) -> Result<Receipt, Rejection> {
+        let content_type = "application/x-www-form-urlencoded";
+        self.deliver(self.signed_by(source, None, content_type, form.as_bytes(), &[])).await
+    }
+
+    fn signed_by(
+        &self,
+        source: &str,
+        event_type: Option<&str>,
+        content_type: &str,
+        body: &[u8],
+        more: &[(&str, &str)],
+    ) -> Delivery {
+        let scheme = &self.intake.flows.source(source).expect("a source").scheme;
+        let now = self.clock.now().secs();
+        let signature = sign(scheme, &Secret::new(SECRET), "msg_1", now, body).expect("a good secret");
+        let signature = signature.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers = signature.chain([("content-type", content_type)]).chain(more.iter().copied()).collect();
+        let event_type = event_type.map(str::to_owned);
+        Delivery { source: source.into(), event_type, headers, body: body.to_vec() }
     }
 
     /// A sender posts these as a batch.

@@ -1,0 +1,93 @@
+//! What a human is asked before it is done.
+//!
+//! The question is bound to the hash of what would be done, and so is the answer: what changed since is
+//! asked anew. The question is written down before it is posted, so that it is posted once.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Ask, Closed, Lease, Noop, Refusal, Row, State};
+use crate::time::Timestamp;
+
+impl Lease {
+    /// Whether a human has approved exactly this.
+    pub fn is_approved(&self, hash: &str) -> bool {
+        self.row.ask.as_ref().is_some_and(|ask| ask.hash == hash && ask.approved_by.is_some())
+    }
+
+    /// Whether exactly this was asked before, by a worker that did not get to the end.
+    pub fn is_asked(&self, hash: &str) -> bool {
+        self.row.ask.as_ref().is_some_and(|ask| ask.hash == hash)
+    }
+
+    /// A human is about to be asked.
+    pub fn ask(&mut self, hash: &str, until: Timestamp, now: Timestamp) {
+        self.row.step += 1;
+        self.row.ask = Some(Ask { hash: hash.to_owned(), until, approved_by: None });
+        self.row.note(now, "approval asked for");
+    }
+
+    /// The event waits for the answer, where operators see it.
+    #[must_use]
+    pub fn await_approval(mut self, posted: &str, now: Timestamp) -> Closed {
+        self.row.parked = Some(self.row.shard().to_owned());
+        self.row.parked_at = Some(now);
+        self.close(State::AwaitingApproval, format!("awaiting approval: {posted}"), now)
+    }
+}
+
+impl Row {
+    /// The row, on its way through the queue with a human's approval of what has this hash.
+    ///
+    /// It stays in the index of parked events until a worker claims it: a crash between this write and
+    /// the send leaves it where an operator sees it.
+    pub fn approved(mut self, hash: &str, by: &str, now: Timestamp) -> Result<Self, Refusal> {
+        let ask = self.open_ask(hash, now)?;
+        ask.approved_by = Some(by.to_owned());
+        self.requeue(now);
+        self.note(now, format!("approved by {by}"));
+        Ok(self)
+    }
+
+    /// The row, after a human said no. The key is remembered for `ttl` from here.
+    pub fn rejected(mut self, hash: &str, by: &str, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+        self.open_ask(hash, now)?;
+        self.end_as_noop(json!({"rejected_by": by}), ttl, now);
+        Ok(self)
+    }
+
+    /// The row, after nobody answered in time, if that is so.
+    pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Option<Self> {
+        let over = self.ask.as_ref().is_some_and(|ask| ask.until <= now);
+        if self.state != State::AwaitingApproval || !over {
+            return None;
+        }
+        self.end_as_noop(json!({"expired": true}), ttl, now);
+        Some(self)
+    }
+
+    fn open_ask(&mut self, hash: &str, now: Timestamp) -> Result<&mut Ask, Refusal> {
+        let (id, state) = (self.id.clone(), self.state);
+        let ask = self.ask.as_mut().filter(|_| state == State::AwaitingApproval);
+        let ask = ask.ok_or_else(|| Refusal(format!("{id} is {}: there is nothing to approve", state.as_str())))?;
+        if ask.until <= now {
+            return Err(Refusal(format!("the question about {id} has expired")));
+        }
+        if ask.hash != hash {
+            return Err(Refusal(format!("what would be done for {id} is not what you saw: look again")));
+        }
+        Ok(ask)
+    }
+
+    fn end_as_noop(&mut self, facts: serde_json::Value, ttl: Duration, now: Timestamp) {
+        self.state = State::Noop;
+        self.noop = Some(Noop { guard: "approval".into(), facts });
+        self.expires_at = (now + ttl).secs();
+        self.parked = None;
+        self.parked_at = None;
+        self.epoch += 1;
+        self.step = 0;
+        self.note(now, "noop: approval");
+    }
+}

@@ -1,0 +1,50 @@
+//! The counters of frequency caps in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+
+use super::{ModelLedger, locked};
+use crate::cap::{Count, Counter};
+use crate::ledger::Lease;
+use crate::ports::{Caps, Claims as _, CountError, Unavailable};
+
+/// The counters of frequency caps in memory, beside a ledger.
+#[derive(Clone, Debug)]
+pub struct ModelCaps {
+    ledger: ModelLedger,
+    counters: Arc<Mutex<BTreeMap<String, Counter>>>,
+}
+
+impl ModelCaps {
+    /// Beside this ledger, with nothing counted.
+    pub fn beside(ledger: ModelLedger) -> Self {
+        Self { ledger, counters: Arc::default() }
+    }
+
+    /// Every counter.
+    pub fn counters(&self) -> BTreeMap<String, Counter> {
+        locked(&self.counters).clone()
+    }
+}
+
+#[async_trait]
+impl Caps for ModelCaps {
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
+        Ok(locked(&self.counters).get(key).cloned().unwrap_or_default())
+    }
+
+    async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
+        let seen = |count: &Count| locked(&self.counters).get(&count.key).map_or(0, |counter| counter.version);
+        let moved = counts.iter().any(|count| seen(count) + 1 != count.counter.version);
+        // The row's own refusal tells more than a counter's.
+        if moved && self.ledger.holds(lease) {
+            return Err(CountError::Moved);
+        }
+        self.ledger.record(lease).await.map_err(CountError::Write)?;
+        let written = counts.iter().map(|count| (count.key.clone(), count.counter.clone()));
+        locked(&self.counters).extend(written);
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Sending a parked event through the queue again.
+
+use crate::event::Event;
+use crate::key::EventId;
+use crate::ledger::{Refusal, Row, State};
+use crate::ports::{Queue, Records, Unavailable, WriteError};
+
+/// Why an event was not sent again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequeueError {
+    /// It must not be; the sentence says why.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Somebody else changed it meanwhile, or the ledger or the queue did not answer.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl From<Unavailable> for RequeueError {
+    fn from(unavailable: Unavailable) -> Self {
+        WriteError::Unavailable(unavailable).into()
+    }
+}
+
+/// Sends a parked event through the queue again, as the row that `next` makes of it.
+///
+/// The row goes first, under the next number; then the message, whose deduplication id carries that
+/// number, because the queue still remembers the last one. A crash between the two leaves the event
+/// listed as queued, and the same request sends it.
+pub async fn requeue(
+    records: &dyn Records,
+    queue: &dyn Queue,
+    id: &EventId,
+    next: impl FnOnce(Row) -> Result<Row, Refusal>,
+) -> Result<Row, RequeueError> {
+    let row = records.row(id).await?.ok_or_else(|| Refusal(format!("there is no event {id}")))?;
+    let kept = records.kept(id).await?;
+    let gone = || Refusal(format!("the payload of {id} is not kept: it is on its way, or too old"));
+    let kept = kept.ok_or_else(gone)?;
+    let next = if row.state == State::Queued && row.parked.is_some() {
+        row
+    } else {
+        let next = next(row.clone())?;
+        records.replace(Some(&row), &next).await?;
+        next
+    };
+    queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
+    records.forget(&kept).await?;
+    Ok(next)
+}
