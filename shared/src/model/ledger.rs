@@ -21,6 +21,23 @@ struct Table {
     rows: BTreeMap<EventId, Row>,
     payloads: BTreeMap<EventId, Event>,
     writes: usize,
+    changes: Vec<Change>,
+}
+
+/// One write that landed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The row before it, if there was one.
+    pub before: Option<Row>,
+    /// The row after it.
+    pub after: Row,
+}
+
+impl Table {
+    fn write(&mut self, row: &Row) {
+        let before = self.rows.insert(row.id.clone(), row.clone());
+        self.changes.push(Change { before, after: row.clone() });
+    }
 }
 
 impl ModelLedger {
@@ -41,15 +58,37 @@ impl ModelLedger {
         table.rows.get(&row.id).is_some_and(|current| current.epoch == row.epoch && current.step <= row.step)
     }
 
-    fn held(&self, row: &Row) -> Result<(), WriteError> {
+    /// The row of an event.
+    pub fn get(&self, id: &EventId) -> Option<Row> {
+        locked(&self.0).rows.get(id).cloned()
+    }
+
+    /// The payload that is kept of a parked event.
+    pub fn payload(&self, id: &EventId) -> Option<Event> {
+        locked(&self.0).payloads.get(id).cloned()
+    }
+
+    /// What landed since this was last asked, in order.
+    pub fn take_changes(&self) -> Vec<Change> {
+        std::mem::take(&mut locked(&self.0).changes)
+    }
+
+    /// Writes a row that its writer believes to hold. This is what [`Claims::record`] and
+    /// [`Claims::close`] do.
+    pub fn hold(&self, row: &Row) -> Result<(), WriteError> {
         let mut table = locked(&self.0);
         table.writes += 1;
         let current = table.rows.get(&row.id).ok_or(WriteError::Fenced)?;
         if current.epoch != row.epoch || current.step > row.step {
             return Err(WriteError::Fenced);
         }
-        table.rows.insert(row.id.clone(), row.clone());
+        table.write(row);
         Ok(())
+    }
+
+    /// Writes a row under no condition, as no adapter does.
+    pub fn overwrite(&self, row: &Row) {
+        locked(&self.0).write(row);
     }
 }
 
@@ -61,7 +100,7 @@ impl Admissions for ModelLedger {
         match table.rows.get(&row.id) {
             Some(current) if !current.forgotten(now) => Ok(Admission::Duplicate(Box::new(current.clone()))),
             _ => {
-                table.rows.insert(row.id.clone(), row.clone());
+                table.write(row);
                 Ok(Admission::New)
             }
         }
@@ -78,23 +117,23 @@ impl Claims for ModelLedger {
             return Ok(Err(row.refused()));
         }
         let lease = Lease::won(row, claim);
-        table.rows.insert(id.clone(), lease.row().clone());
+        table.write(lease.row());
         Ok(Ok(lease))
     }
 
     async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
-        self.held(lease.row())
+        self.hold(lease.row())
     }
 
     async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
-        self.held(closed.row())
+        self.hold(closed.row())
     }
 }
 
 #[async_trait]
 impl Rows for ModelLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        Ok(locked(&self.0).rows.get(id).cloned())
+        Ok(self.get(id))
     }
 }
 
@@ -115,7 +154,7 @@ impl Records for ModelLedger {
     }
 
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        Ok(locked(&self.0).payloads.get(id).cloned())
+        Ok(self.payload(id))
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
@@ -134,7 +173,7 @@ impl Records for ModelLedger {
         if current != seen.map(|row| (row.epoch, row.step)) {
             return Err(WriteError::Fenced);
         }
-        table.rows.insert(next.id.clone(), next.clone());
+        table.write(next);
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 pub use budgets::ModelBudgets;
 pub use caps::ModelCaps;
 pub use contacts::ModelContacts;
-pub use ledger::ModelLedger;
+pub use ledger::{Change, ModelLedger};
 pub use limits::ModelLimits;
 pub use metrics::ModelMetrics;
 pub use partners::{ModelPartners, Script};

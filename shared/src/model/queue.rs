@@ -90,17 +90,14 @@ impl ModelQueue {
         state.messages.push(Message { delivered, deduplication_id: deduplication_id.to_owned(), visible_at: now });
     }
 
-    /// Receives up to `max` messages. A group whose head is in flight is withheld.
+    /// Receives up to `max` messages. A group of which any message is in flight is withheld.
     pub fn receive(&self, max: usize) -> Vec<Delivered> {
         let now = self.clock.now();
         let mut state = locked(&self.state);
-        let mut withheld = BTreeSet::new();
+        let withheld = state.in_flight(now);
         let mut batch = Vec::new();
         for mut message in std::mem::take(&mut state.messages) {
-            let group = message.delivered.group.clone();
-            if message.visible_at > now {
-                withheld.insert(group);
-            } else if batch.len() < max && !withheld.contains(&group) {
+            if batch.len() < max && !withheld.contains(&message.delivered.group) {
                 if self.gives_up_on(&message) {
                     continue;
                 }
@@ -135,6 +132,25 @@ impl ModelQueue {
         locked(&self.state).messages.len()
     }
 
+    /// Hands the first group in flight out again before its time, as a queue that delivers at least
+    /// once may do.
+    pub fn deliver_again(&self) {
+        let now = self.clock.now();
+        let mut state = locked(&self.state);
+        let group = state.in_flight(now).pop_first();
+        let again = state.messages.iter_mut().filter(|message| Some(&message.delivered.group) == group.as_ref());
+        again.for_each(|message| message.visible_at = message.visible_at.min(now));
+    }
+
+    /// When the next message can be received, if there is any.
+    pub fn next_receipt(&self) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let state = locked(&self.state);
+        let withheld = state.in_flight(now);
+        let free = state.messages.iter().any(|message| !withheld.contains(&message.delivered.group));
+        if free { Some(now) } else { state.messages.iter().map(|m| m.visible_at).filter(|at| *at > now).min() }
+    }
+
     /// When the next hidden message becomes visible, if any is hidden.
     pub fn next_visible(&self) -> Option<Timestamp> {
         let now = self.clock.now();
@@ -143,6 +159,12 @@ impl ModelQueue {
 }
 
 impl State {
+    /// The groups of which a message is in a consumer's hands.
+    fn in_flight(&self, now: Timestamp) -> BTreeSet<String> {
+        let hidden = self.messages.iter().filter(|message| message.visible_at > now);
+        hidden.map(|message| message.delivered.group.clone()).collect()
+    }
+
     fn next(&mut self, what: &str) -> String {
         self.last += 1;
         format!("{what}-{}", self.last)
