@@ -1,6 +1,7 @@
 //! The whole intake path, in order.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
@@ -42,8 +43,10 @@ pub struct Intake {
     pub chance: Box<dyn Chance>,
 }
 
-/// The compiled schemas of all flows, by name and version. They are compiled once, at the start.
-pub struct Contracts(BTreeMap<(String, u32), Contract>);
+/// The compiled schemas of all flows, by name and version. They are compiled once, at the start; clones
+/// share them.
+#[derive(Clone)]
+pub struct Contracts(Arc<BTreeMap<(String, u32), Contract>>);
 
 impl Contracts {
     /// Compiles the schemas of parsed flows.
@@ -53,7 +56,8 @@ impl Contracts {
     pub fn of(flows: &Flows) -> Self {
         let schemas = flows.all().flat_map(|flow| flow.schemas().map(move |(version, schema)| (flow, version, schema)));
         let compile = |schema| Contract::compile(schema).expect("parsed flows have good schemas");
-        Self(schemas.map(|(flow, version, schema)| ((flow.name.clone(), version), compile(schema))).collect())
+        let compiled = schemas.map(|(flow, version, schema)| ((flow.name.clone(), version), compile(schema)));
+        Self(Arc::new(compiled.collect()))
     }
 
     fn get(&self, flow: &Flow, version: u32) -> Option<&Contract> {
