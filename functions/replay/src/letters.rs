@@ -55,17 +55,22 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
         Some(row) => row.clone().park(now),
     };
+    let event = &Event { replay: next.replay, ..event.clone() };
     replay.records.keep(event, (now + UNSETTLED_RETENTION).secs()).await?;
     replay.records.replace(seen.as_ref(), &next).await?;
     Ok(true)
 }
 
 /// Whether the letter is a copy: of an event that is settled, parked already, or replayed since.
+///
+/// What died after a replay is parked by any letter, an older one too. The message from before the
+/// replay may have claimed it, and the queue drops the letter of the later one as a copy.
 fn has_moved_on(row: &Row, event: &Event) -> bool {
-    row.state.is_settled()
-        || row.state == State::AwaitingApproval
-        || event.replay < row.replay
-        || (row.state == State::Dead && row.parked.is_some())
+    match row.state {
+        State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => true,
+        State::Dead => row.parked.is_some(),
+        State::Queued | State::Running | State::Retrying => event.replay < row.replay,
+    }
 }
 
 fn event_of(letter: &Letter, now: Timestamp) -> (Event, Reason) {

@@ -43,6 +43,26 @@ async fn a_dead_letter_is_listed_with_its_context() {
     assert!(!page.to_string().to_lowercase().contains("lovelace"), "{page}");
 }
 
+/// A worker crashed after it had sent the letter, so that its message is still on the queue when the
+/// event is replayed: the old message claims what the replay queued, and the letters are one to the queue.
+#[tokio::test]
+async fn what_dies_again_under_its_old_message_is_parked_again() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let event = world.ledger.payload(&id).expect("the payload is kept");
+    let body = serde_json::to_string(&event).expect("an event is JSON");
+    world.events.put(&event.group, "not deleted", &body, BTreeMap::new());
+    replay_it(&world, &id).await.expect("a replay");
+    world.partners.script(vec![Script::Status(500); 3]);
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Dead);
+    world.park().await;
+    assert!(world.row(&id).await.parked.is_some(), "an operator sees it");
+    replay_it(&world, &id).await.expect("another replay");
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
 #[tokio::test]
 async fn a_replay_inside_the_deduplication_window_really_runs() {
     let world = World::new();
