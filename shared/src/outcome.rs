@@ -34,12 +34,15 @@ pub enum NoAnswer {
 pub enum Outcome {
     /// It happened. The answer's body, for the result.
     Done(Value),
-    /// It did not happen; it may the next time.
+    /// It did not happen, or may be repeated all the same; it may happen the next time.
     Retryable {
         /// Why, without values.
         error: String,
         /// What the partner asked us to wait.
         retry_after: Option<Duration>,
+        /// Whether it may have happened all the same: it is harmless to repeat only while the partner
+        /// remembers our key.
+        doubtful: bool,
     },
     /// It did not happen and will not.
     Terminal(String),
@@ -54,14 +57,16 @@ pub enum Outcome {
 pub fn classify(called: Result<Answer, NoAnswer>, guarantee: Guarantee, now: Timestamp) -> Outcome {
     let answer = match called {
         Ok(answer) => answer,
-        Err(error @ NoAnswer::NotSent(_)) => return Outcome::Retryable { error: error.to_string(), retry_after: None },
+        Err(error @ NoAnswer::NotSent(_)) => {
+            return Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false };
+        }
         Err(error @ NoAnswer::Lost(_)) => return doubtful(error.to_string(), None, guarantee),
     };
     let error = format!("answered {}", answer.status);
     let retry_after = answer.retry_after.as_deref().and_then(|value| retry_after(value, now));
     match answer.status {
         200..=299 => Outcome::Done(answer.body),
-        429 | 503 => Outcome::Retryable { error, retry_after },
+        429 | 503 => Outcome::Retryable { error, retry_after, doubtful: false },
         500..=599 => doubtful(error, retry_after, guarantee),
         _ => Outcome::Terminal(error),
     }
@@ -96,7 +101,7 @@ pub fn looked_up(asked: Result<Answer, NoAnswer>, found: &str) -> LookedUp {
 /// A call that may have happened: harmless to repeat where the partner honours our key.
 fn doubtful(error: String, retry_after: Option<Duration>, guarantee: Guarantee) -> Outcome {
     match guarantee {
-        Guarantee::Native => Outcome::Retryable { error, retry_after },
+        Guarantee::Native => Outcome::Retryable { error, retry_after, doubtful: true },
         Guarantee::Lookup | Guarantee::None => Outcome::Unknown(error),
     }
 }

@@ -336,8 +336,12 @@ impl Work<'_> {
                 lease.done(effect, pick(effect, &answer), now);
                 None
             }
-            Called::Answered(Outcome::Retryable { error, retry_after }) => {
-                lease.failed(effect, &error, now);
+            Called::Answered(Outcome::Retryable { error, retry_after, doubtful }) => {
+                if doubtful {
+                    lease.doubted(effect, &error, now);
+                } else {
+                    lease.failed(effect, &error, now);
+                }
                 Some(self.again(flow, effect, lease, error, retry_after).await)
             }
             Called::Answered(Outcome::Terminal(error)) => {
@@ -415,7 +419,7 @@ impl Work<'_> {
         self.leave(effect, permit, ended).await;
         match asked {
             LookedUp::Found(answer) => lease.done(effect, pick(effect, &answer), self.now()),
-            LookedUp::Absent => lease.failed(effect, "looked up: it did not happen", self.now()),
+            LookedUp::Absent => lease.absent(effect, self.now()),
             LookedUp::CannotSay(error) => {
                 lease.unknown(effect, &format!("looked up: {error}"), self.now());
                 let delay = flow.retry.delay(lease.attempts(effect).max(1), self.processor.chance.unit(), None);

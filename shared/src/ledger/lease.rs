@@ -24,7 +24,7 @@ pub struct Claim {
 impl Claim {
     /// The effects' entries as the claim would write them into an untouched row.
     pub fn first_intents(&self) -> BTreeMap<String, Entry> {
-        let entry = Entry { attempts: 1, since: self.now, at: self.now, progress: Progress::Intent };
+        let entry = Entry { attempts: 1, since: self.now, at: self.now, doubtful: false, progress: Progress::Intent };
         self.first.iter().map(|first| (first.clone(), entry.clone())).collect()
     }
 
@@ -161,6 +161,7 @@ impl Lease {
             // The worker that meant to call it is gone. An intent without an outcome is unknown.
             Progress::Intent => self.doubt(effect, entry, "the worker was lost during the call", flows, now),
             Progress::Unknown { error } => self.doubt(effect, entry, error, flows, now),
+            Progress::Failed { error } if entry.doubtful => self.doubt(effect, entry, error, flows, now),
             Progress::Failed { .. } | Progress::Skipped | Progress::Done { .. } => Next::Intend(vec![effect]),
         }
     }
@@ -180,10 +181,13 @@ impl Lease {
         entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. } | Progress::Skipped))
     }
 
-    /// A call is about to be made.
+    /// A call is about to be made. What is unknown of the calls before it stays so until one is done.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
+        let unknown = |entry: &Entry| matches!(entry.progress, Progress::Intent | Progress::Unknown { .. });
+        let doubtful = self.row.effects.get(&effect.id).is_some_and(|entry| entry.doubtful || unknown(entry));
         self.set(effect, attempts, Progress::Intent, now);
+        self.doubt_it(effect, doubtful);
         self.intended.insert(effect.id.clone());
     }
 
@@ -214,7 +218,7 @@ impl Lease {
         for id in std::mem::take(&mut self.intended) {
             self.row.step += 1;
             match self.row.effects.get_mut(&id) {
-                Some(entry) if entry.attempts > 1 => {
+                Some(entry) if entry.attempts > 1 || entry.doubtful => {
                     entry.attempts -= 1;
                     entry.progress = Progress::Failed { error: "not called".into() };
                 }
@@ -233,6 +237,18 @@ impl Lease {
     pub fn failed(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.note(effect, now, error);
         self.came_to(effect, Progress::Failed { error: error.to_owned() }, now);
+    }
+
+    /// The call failed, and may have happened. It may be repeated while the partner remembers our key.
+    pub fn doubted(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+        self.failed(effect, error, now);
+        self.doubt_it(effect, true);
+    }
+
+    /// The partner says that no call happened.
+    pub fn absent(&mut self, effect: &Effect, now: Timestamp) {
+        self.failed(effect, "looked up: it did not happen", now);
+        self.doubt_it(effect, false);
     }
 
     /// Nobody can know whether the call happened.
@@ -294,8 +310,13 @@ impl Lease {
 
     fn set(&mut self, effect: &Effect, attempts: u32, progress: Progress, now: Timestamp) {
         self.row.step += 1;
-        let since = self.row.effects.get(&effect.id).map_or(now, |entry| entry.since);
-        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, progress });
+        let (since, doubtful) = self.row.effects.get(&effect.id).map_or((now, false), |e| (e.since, e.doubtful));
+        let doubtful = doubtful && !matches!(progress, Progress::Done { .. });
+        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, doubtful, progress });
+    }
+
+    fn doubt_it(&mut self, effect: &Effect, doubtful: bool) {
+        self.row.effects.entry(effect.id.clone()).and_modify(|entry| entry.doubtful = doubtful);
     }
 
     fn note(&mut self, effect: &Effect, now: Timestamp, what: &str) {

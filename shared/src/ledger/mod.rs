@@ -153,6 +153,10 @@ pub struct Entry {
     pub since: Timestamp,
     /// When it came to this.
     pub at: Timestamp,
+    /// Whether an earlier call may have happened, whatever the last one came to. Such a call is repeated
+    /// only while the partner remembers our key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doubtful: bool,
     /// What it came to.
     #[serde(flatten)]
     pub progress: Progress,
@@ -164,7 +168,7 @@ pub struct Entry {
 pub enum Progress {
     /// A call was about to be made. Without a later word nobody knows whether it happened.
     Intent,
-    /// The call surely changed nothing.
+    /// The last call failed. Unless the entry is doubtful, no call changed anything.
     Failed {
         /// Why, without values.
         error: String,

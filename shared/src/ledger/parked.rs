@@ -112,6 +112,7 @@ impl Row {
             Some(result) => Progress::Done { result },
             None => Progress::Failed { error: format!("{by} says that it did not happen") },
         };
+        entry.doubtful = false;
         entry.at = now;
         self.step += 1;
         self.note(now, format!("{effect} {verdict}, says {by}: {why}"));

@@ -172,6 +172,30 @@ async fn a_key_that_the_partner_forgot_guards_nothing() {
     assert_eq!(world.row(&id).await.state, State::Succeeded);
 }
 
+/// A failure that does not say that nothing happened is no licence to call again under a key that the
+/// partner has forgotten, and a later failure that does say so speaks only for itself.
+#[tokio::test]
+async fn a_doubt_outlives_the_failures_after_it() {
+    use Script::{RetryAfter, Status};
+    let unknown = (State::Dead, Some(Reason::UnknownOutcome));
+    for (script, calls, end) in [
+        (vec![RetryAfter(503, "120")], 2, (State::Succeeded, None)),
+        (vec![Status(500)], 2, (State::Succeeded, None)),
+        (vec![RetryAfter(500, "120")], 1, unknown),
+        (vec![Status(500), RetryAfter(503, "120")], 2, unknown),
+    ] {
+        let mut files = files();
+        files[1].text.push_str("  key_window: 1m\n");
+        files[2].text = replace_effects(&files[2].text, &[("a", "guarantee: native")]);
+        let world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
+        world.partners.script(script.clone());
+        let id = accepted(&world).await;
+        world.drain().await;
+        assert_eq!(asked(&world).len(), calls, "{script:?}");
+        assert_eq!((world.row(&id).await.state, reason(&world, &id).await), end, "{script:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_event_that_waited_too_long_is_given_up_on_and_can_be_replayed() {
     let world = World::new();
