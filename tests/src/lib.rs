@@ -19,4 +19,5 @@ mod limits;
 mod memory;
 mod pressure;
 mod signatures;
+mod sim;
 mod template;

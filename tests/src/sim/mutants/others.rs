@@ -1,0 +1,116 @@
+//! Mutants of the intake's ledger, the partners, the limits and the records.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use shared::budget::{Budget, Spending};
+use shared::event::Event;
+use shared::key::EventId;
+use shared::ledger::Row;
+use shared::limit::{Draw, Tat};
+use shared::model::ModelLedger;
+use shared::outcome::{Answer, NoAnswer};
+use shared::ports::{
+    Admission, Admissions, Budgets, Drawn, Limits, Partners, Records, Rows, Slots, Taken, Unavailable, WriteError,
+};
+use shared::pressure::Take;
+use shared::request::PartnerRequest;
+use shared::time::Timestamp;
+
+/// Admits what was admitted before.
+pub(super) struct Overwriting(pub(super) ModelLedger, pub(super) Box<dyn Admissions>);
+
+#[async_trait]
+impl Admissions for Overwriting {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        if let Admission::Duplicate(_) = self.1.admit(row, now).await? {
+            self.0.overwrite(row);
+        }
+        Ok(Admission::New)
+    }
+}
+
+/// Has another key for each call.
+pub(super) struct NewKeys(pub(super) Box<dyn Partners>, pub(super) AtomicU64);
+
+#[async_trait]
+impl Partners for NewKeys {
+    async fn call(&self, mut request: PartnerRequest) -> Result<Answer, NoAnswer> {
+        let number = self.1.fetch_add(1, Ordering::SeqCst);
+        for (_, value) in request.headers.iter_mut().filter(|(name, _)| name == "Idempotency-Key") {
+            value.push_str(&format!("/{number}-{}", request.timeout.as_micros()));
+        }
+        self.0.call(request).await
+    }
+}
+
+/// Believes that silence means nothing happened.
+pub(super) struct LostIsUnsent(pub(super) Box<dyn Partners>);
+
+#[async_trait]
+impl Partners for LostIsUnsent {
+    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+        self.0.call(request).await.map_err(|error| NoAnswer::NotSent(error.to_string()))
+    }
+}
+
+/// Grants everything, and writes nothing down.
+pub(super) struct Generous;
+
+#[async_trait]
+impl Budgets for Generous {
+    async fn spend(&self, _: &str, _: &Budget, _: Timestamp) -> Result<Spending, Unavailable> {
+        Ok(Spending::Allowed { left: 1 })
+    }
+}
+
+#[async_trait]
+impl Slots for Generous {
+    async fn take(&self, _: &str, _: &Take) -> Result<Taken, Unavailable> {
+        Ok(Taken::Yours)
+    }
+
+    async fn give(&self, _: &str, _: &str) -> Result<(), Unavailable> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Limits for Generous {
+    async fn draw(&self, _: &str, _: &Draw) -> Result<Drawn, Unavailable> {
+        Ok(Drawn::Taken(Tat::LONG_AGO))
+    }
+}
+
+/// Parks rows without their payloads.
+pub(super) struct NoPayload(pub(super) Box<dyn Records>);
+
+#[async_trait]
+impl Rows for NoPayload {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        self.0.row(id).await
+    }
+}
+
+#[async_trait]
+impl Records for NoPayload {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.parked(limit).await
+    }
+
+    async fn keep(&self, _: &Event, _: i64) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.0.kept(id).await
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.0.forget(event).await
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        self.0.replace(seen, next).await
+    }
+}

@@ -1,0 +1,97 @@
+//! Mutants of the queues.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use shared::event::Event;
+use shared::ledger::Row;
+use shared::model::ModelQueue;
+use shared::ports::{Admission, Admissions, DeadLetter, DeadLetters, Queue, Unavailable};
+use shared::time::Timestamp;
+
+use super::super::containers::{Models, Ports};
+
+/// The row that is written only after its message is sent.
+type Held = Arc<Mutex<Option<(Row, Timestamp)>>>;
+
+/// Sends before the row is written.
+pub(super) fn send_first(ports: Ports, _: &Models) -> Ports {
+    let (held, admissions): (Held, Arc<dyn Admissions>) = (Held::default(), ports.admissions.into());
+    Ports {
+        admissions: Box::new(Later(Arc::clone(&held))),
+        queue: Box::new(Sooner(ports.queue, held, admissions)),
+        ..ports
+    }
+}
+
+struct Later(Held);
+
+#[async_trait]
+impl Admissions for Later {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        *self.0.lock().expect("nobody panics") = Some((row.clone(), now));
+        Ok(Admission::New)
+    }
+}
+
+struct Sooner(Box<dyn Queue>, Held, Arc<dyn Admissions>);
+
+#[async_trait]
+impl Queue for Sooner {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        self.0.send(event).await?;
+        let held = self.1.lock().expect("nobody panics").take();
+        if let Some((row, now)) = held {
+            self.2.admit(&row, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        self.0.send_all(events).await
+    }
+}
+
+/// Does not look at what the queue answers.
+pub(super) struct Careless(pub(super) Box<dyn Queue>);
+
+#[async_trait]
+impl Queue for Careless {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        self.0.send(event).await.or(Ok(()))
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        self.0.send_all(events).await
+    }
+}
+
+/// Sends a replay under the id of the first message.
+pub(super) struct SameId(pub(super) ModelQueue, pub(super) Box<dyn Queue>);
+
+#[async_trait]
+impl Queue for SameId {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        if event.replay == 0 {
+            return self.1.send(event).await;
+        }
+        let body = serde_json::to_string(event).expect("an event is JSON");
+        self.0.put(&event.group, event.id.as_str(), &body, BTreeMap::new());
+        Ok(())
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        self.1.send_all(events).await
+    }
+}
+
+/// Buries without a letter.
+pub(super) struct NoLetters;
+
+#[async_trait]
+impl DeadLetters for NoLetters {
+    async fn bury(&self, _: &DeadLetter) -> Result<(), Unavailable> {
+        Ok(())
+    }
+}

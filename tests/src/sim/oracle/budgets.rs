@@ -1,0 +1,61 @@
+//! Retries that a contact's events share.
+
+use shared::budget::{self, Budget, Spending};
+use shared::ports::Unavailable;
+use shared::time::Timestamp;
+
+use super::super::scheduler::{Scheduler, Violation};
+use super::{CLOCKS, Oracle, RETRY_BUDGET, violated};
+
+/// What was spent of one budget.
+#[derive(Default)]
+pub(super) struct Spent {
+    allowed: Vec<Timestamp>,
+    /// Retries that were made because nobody could be asked, as the product says that it does.
+    unbudgeted: u32,
+    retries: u32,
+}
+
+impl Oracle {
+    /// The budget answered.
+    pub(in super::super) fn spent(
+        &self,
+        key: &str,
+        budget: &Budget,
+        spending: &Result<Spending, Unavailable>,
+        scheduler: &Scheduler,
+    ) {
+        let Ok(Spending::Allowed { .. }) = spending else { return };
+        let now = scheduler.now();
+        let mut seen = self.seen();
+        let spent = seen.budgets.entry(key.to_owned()).or_default();
+        spent.allowed.push(now);
+        let window = budget.window.saturating_sub(CLOCKS);
+        let in_window = spent.allowed.iter().filter(|at| now.since(**at) < window).count();
+        if in_window > budget.count as usize {
+            scheduler.violated(violated(RETRY_BUDGET, format!("{key}: {in_window} in {window:?}")));
+        }
+    }
+
+    /// Nobody could be asked.
+    pub(in super::super) fn unbudgeted(&self, key: &str) {
+        self.seen().budgets.entry(key.to_owned()).or_default().unbudgeted += 1;
+    }
+
+    /// An effect is called again. Its budget must have been asked, or its last worker was lost.
+    pub(super) fn retried(&self, flow: &str, group: &str) -> Result<(), Violation> {
+        if self.flows(flow).all(|flow| flow.retry.budget_per_contact.is_none()) {
+            return Ok(());
+        }
+        let mut seen = self.seen();
+        let of_group = seen.events.values().filter(|known| known.group == group);
+        let lost: u32 = of_group.map(|known| known.takeovers_ever).sum();
+        let spent = seen.budgets.entry(budget::key(flow, group)).or_default();
+        spent.retries += 1;
+        let allowed = u32::try_from(spent.allowed.len()).unwrap_or(u32::MAX) + spent.unbudgeted + lost;
+        match spent.retries {
+            retries if retries <= allowed => Ok(()),
+            retries => Err(violated(RETRY_BUDGET, format!("{group}: {retries} retries, {allowed} allowed"))),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What reaches the partners.
+
+use shared::key::EventId;
+use shared::ledger::{Progress, State};
+
+use super::super::partner::Arrival;
+use super::super::ports::Seat;
+use super::super::scheduler::{Scheduler, Violation};
+use super::{AT_MOST_ONCE, ATTEMPTS, CONCURRENCY, INTENT_FIRST, Oracle, report, violated};
+
+impl Oracle {
+    /// A call arrives, as one of so many at once.
+    pub(in super::super) fn called(&self, arrival: &Arrival, at_once: usize, seat: &Seat) {
+        let limits = self.versions.iter().filter_map(|flows| flows.integration(&arrival.integration));
+        let most = limits.filter_map(|partner| partner.pressure.concurrency).max();
+        if most.is_some_and(|most| at_once > most as usize) {
+            let seen = format!("{at_once} calls of `{}` at once", arrival.integration);
+            seat.scheduler.violated(violated(CONCURRENCY, seen));
+        }
+        if !seat.scheduler.is_stalled(seat.who) {
+            let now = seat.scheduler.now();
+            self.seen().arrivals.entry(arrival.integration.clone()).or_default().push(now);
+        }
+        if let Some((event, effect)) = arrival.effect() {
+            report(&seat.scheduler, self.may_call(&event, &effect));
+        }
+    }
+
+    /// A call is tried. It may not arrive.
+    pub(in super::super) fn tried(&self, arrival: &Arrival) {
+        let Some((event, effect)) = arrival.effect() else { return };
+        *self.seen().events.entry(event).or_default().tries.entry(effect).or_default() += 1;
+    }
+
+    fn may_call(&self, event: &EventId, effect: &str) -> Result<(), Violation> {
+        let row = self.row(event).ok_or_else(|| violated(INTENT_FIRST, format!("{event} has no row")))?;
+        let entry = row.effects.get(effect).map(|entry| &entry.progress);
+        if entry != Some(&Progress::Intent) || row.state != State::Running {
+            let seen = format!("`{effect}` of {event} is {entry:?} in {} when it is called", row.state.as_str());
+            return Err(violated(INTENT_FIRST, seen));
+        }
+        let most = self.flows(&row.flow).map(|flow| flow.retry.max_attempts).max().unwrap_or_default();
+        let mut seen = self.seen();
+        let known = seen.events.entry(event.clone()).or_default();
+        let calls = known.calls.entry(effect.to_owned()).or_default();
+        *calls += 1;
+        if *calls > most {
+            return Err(violated(ATTEMPTS, format!("`{effect}` of {event} is called {calls} times, {most} allowed")));
+        }
+        let (retry, group) = (*calls > 1, known.group.clone());
+        let flow = row.flow.clone();
+        drop(seen);
+        if retry { self.retried(&flow, &group) } else { Ok(()) }
+    }
+
+    /// A partner did something, for the so manieth time.
+    pub(in super::super) fn applied(&self, event: &EventId, effect: &str, times: usize, scheduler: &Scheduler) {
+        if times > 1 {
+            scheduler.violated(violated(AT_MOST_ONCE, format!("`{effect}` of {event} is applied {times} times")));
+        }
+    }
+
+    /// Which effect a question is about.
+    pub(in super::super) fn looked_up(&self, arrival: &Arrival) -> Option<(EventId, String)> {
+        let seen = self.seen();
+        let (event, known) = seen.events.iter().find(|(_, known)| known.trace == arrival.trace)?;
+        let mut effects = self.flows(&known.flow).flat_map(|flow| &flow.effects);
+        let effect = effects.find(|effect| effect.lookup.is_some() && effect.integration == arrival.integration)?;
+        Some((event.clone(), effect.id.clone()))
+    }
+}

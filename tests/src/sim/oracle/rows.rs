@@ -1,0 +1,117 @@
+//! Which rows may follow which.
+
+use shared::flow::Guarantee;
+use shared::ledger::{Progress, Row, State};
+use shared::model::Change;
+use shared::time::Timestamp;
+
+use super::super::scheduler::Violation;
+use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, Oracle, UNKNOWN_SURFACED, violated};
+
+impl Oracle {
+    /// Judges one write.
+    pub(super) fn judge(&self, change: &Change, now: Timestamp) -> Result<(), Violation> {
+        let after = &change.after;
+        legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
+        let mut seen = self.seen();
+        let unprepared = seen.unprepared;
+        let known = seen.events.entry(after.id.clone()).or_default();
+        known.flow.clone_from(&after.flow);
+        known.trace = after.trace.id();
+        known.ever_dead |= after.state == State::Dead;
+        if let Some(before) = &change.before {
+            known.take_over(before, after);
+            self.doubts(known, before, after)?;
+        }
+        known.count(after, unprepared)
+    }
+
+    /// Where nobody can be asked, what is unknown stays unknown until an operator says otherwise.
+    fn doubts(&self, known: &mut Known, before: &Row, after: &Row) -> Result<(), Violation> {
+        for (id, entry) in &before.effects {
+            let none = self.effect(&after.flow, id).is_some_and(|effect| effect.guarantee == Guarantee::None);
+            let lost = known.intents.get(id).is_some_and(|epoch| *epoch < after.epoch);
+            let doubtful = match entry.progress {
+                Progress::Intent => lost,
+                Progress::Unknown { .. } => true,
+                Progress::Failed { .. } | Progress::Done { .. } => false,
+            };
+            let said = after.effects.get(id).map(|entry| &entry.progress);
+            let still = matches!(said, Some(Progress::Unknown { .. })) || said == Some(&entry.progress);
+            if none && doubtful && !still && before.state != State::Dead {
+                let seen = format!("{}: `{id}` was {:?} and is {said:?}", after.id, entry.progress);
+                return Err(violated(UNKNOWN_SURFACED, seen));
+            }
+        }
+        for (id, entry) in &after.effects {
+            let new = before.effects.get(id).is_none_or(|old| old.attempts < entry.attempts);
+            if entry.progress == Progress::Intent && new {
+                known.intents.insert(id.clone(), after.epoch);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    fn take_over(&mut self, before: &Row, after: &Row) {
+        if after.replay > before.replay {
+            (self.takeovers, self.tries, self.calls) = Default::default();
+        }
+        if before.state == State::Running && after.epoch > before.epoch {
+            self.takeovers += 1;
+            self.takeovers_ever += 1;
+        }
+    }
+
+    /// An attempt is a call that was tried, or an intent whose worker was lost before or after its call.
+    fn count(&self, after: &Row, unprepared: u32) -> Result<(), Violation> {
+        for (id, entry) in &after.effects {
+            let tries = self.tries.get(id).copied().unwrap_or_default();
+            let intent = u32::from(entry.progress == Progress::Intent);
+            if entry.attempts > tries + self.takeovers + intent + unprepared {
+                let seen = format!("{}: {} attempts of `{id}` after {tries} tries", after.id, entry.attempts);
+                return Err(violated(ATTEMPTS, seen));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn legal(Change { before, after }: &Change, now: Timestamp) -> Result<(), String> {
+    let Some(before) = before else {
+        let born = (after.state == State::Queued && after.epoch == 0) || after.parked.is_some();
+        return if born { Ok(()) } else { Err(format!("is born {}", after.state.as_str())) };
+    };
+    for (id, entry) in before.effects.iter().filter(|(_, entry)| matches!(entry.progress, Progress::Done { .. })) {
+        if after.effects.get(id).map(|after| &after.progress) != Some(&entry.progress) {
+            return Err(format!("`{id}` was done, and is not any more"));
+        }
+    }
+    let step = |row: &Row| format!("{} e{} s{}", row.state.as_str(), row.epoch, row.step);
+    match follows(before, after, now) {
+        true => Ok(()),
+        false => Err(format!("from {} to {}", step(before), step(after))),
+    }
+}
+
+fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
+    let due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now + CLOCKS);
+    let free = match before.state {
+        State::Queued => true,
+        State::Retrying => due(before.retry_at),
+        State::Running => due(before.lease_until),
+        State::Succeeded | State::Dead => false,
+    };
+    match (after.epoch.checked_sub(before.epoch), before.state, after.state) {
+        // The same write again changes nothing.
+        (Some(0), ..) if after.step == before.step => after == before,
+        (Some(0), State::Running, _) => after.step > before.step && after.state != State::Queued,
+        (Some(0), State::Dead, State::Dead) => after.step > before.step,
+        (Some(1), _, State::Running) => free && after.replay == before.replay,
+        (Some(1), State::Dead, State::Queued) => after.replay == before.replay + 1,
+        // The queue gave up on it.
+        (Some(1), _, State::Dead) => free && after.parked.is_some(),
+        _ => false,
+    }
+}

@@ -1,0 +1,118 @@
+//! The ledger, one step at a time.
+
+use async_trait::async_trait;
+use shared::event::Event;
+use shared::key::EventId;
+use shared::ledger::{Claim, Closed, Found, Lease, Row};
+use shared::model::ModelLedger;
+use shared::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
+use shared::time::Timestamp;
+
+use super::{Call, Seat, short, told};
+
+/// How rows are written. The product's way unless a mutant has its own.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Rules {
+    pub(in super::super) hold: fn(&ModelLedger, Row) -> Result<(), WriteError>,
+    pub(in super::super) replayed: fn(&mut Row),
+}
+
+impl Rules {
+    /// The product's way.
+    pub(in super::super) const PRODUCT: Rules = Rules { hold: |ledger, row| ledger.hold(&row), replayed: |_| () };
+}
+
+/// The ledger of one container.
+#[derive(Clone)]
+pub(in super::super) struct SimLedger {
+    pub(in super::super) seat: Seat,
+    pub(in super::super) ledger: ModelLedger,
+    pub(in super::super) rules: Rules,
+}
+
+impl SimLedger {
+    async fn hold(&self, name: &'static str, row: &Row) -> Result<(), WriteError> {
+        let hold = self.rules.hold;
+        let (ledger, late) = (self.ledger.clone(), row.clone());
+        let about = format!("{} e{} s{}", short(row.id.as_str()), row.epoch, row.step);
+        let call = Call::of(name, &about).with_echo(move || drop(hold(&ledger, late)));
+        let write = async { hold(&self.ledger, row.clone()).map(|()| row.state.as_str()) };
+        self.seat
+            .call(call, write, |answer| answer.as_ref().map_or_else(ToString::to_string, |s| (*s).into()))
+            .await??;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Admissions for SimLedger {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        let tell = |answer: &Result<Admission, Unavailable>| match answer {
+            Ok(Admission::New) => "new".into(),
+            Ok(Admission::Duplicate(row)) => format!("duplicate of {}", row.state.as_str()),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(Call::of("admit", short(row.id.as_str())), self.ledger.admit(row, now), tell).await?
+    }
+}
+
+#[async_trait]
+impl Claims for SimLedger {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+        let tell = |answer: &Result<Result<Lease, Found>, Unavailable>| match answer {
+            Ok(Ok(lease)) => format!("epoch {}", lease.row().epoch),
+            Ok(Err(Found::Dead(_))) => "refused: dead".into(),
+            Ok(Err(found)) => format!("refused: {found:?}"),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(Call::of("claim", short(id.as_str())), self.ledger.claim(id, claim), tell).await?
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.hold("record", lease.row()).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.hold("close", closed.row()).await
+    }
+}
+
+#[async_trait]
+impl Rows for SimLedger {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        let tell = |answer: &Result<Option<Row>, Unavailable>| match answer {
+            Ok(Some(row)) => row.state.as_str().into(),
+            Ok(None) => "none".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(Call::of("row", short(id.as_str())), self.ledger.row(id), tell).await?
+    }
+}
+
+#[async_trait]
+impl Records for SimLedger {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.seat.call(Call::of("parked", ""), self.ledger.parked(limit), told).await?
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        self.seat.call(Call::of("keep", short(event.id.as_str())), self.ledger.keep(event, expires_at), told).await?
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.seat.call(Call::of("kept", short(id.as_str())), self.ledger.kept(id), told).await?
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.seat.call(Call::of("forget", short(event.id.as_str())), self.ledger.forget(event), told).await?
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        let mut next = next.clone();
+        if next.replay > seen.map_or(0, |row| row.replay) {
+            (self.rules.replayed)(&mut next);
+        }
+        let about = format!("{} e{} {}", short(next.id.as_str()), next.epoch, next.state.as_str());
+        self.seat.call(Call::of("replace", &about), self.ledger.replace(seen, &next), told).await?
+    }
+}

@@ -1,0 +1,108 @@
+//! The tables of limits, budgets and settings, one step at a time.
+
+use async_trait::async_trait;
+use shared::budget::{Budget, Spending};
+use shared::limit::Draw;
+use shared::model::{ModelBudgets, ModelLimits, ModelOverrides, ModelPressure, ModelSecrets};
+use shared::overrides::Stored;
+use shared::ports::{Breakers, Budgets, Drawn, Limits, OverrideStore, SecretStore, Slots, Swapped, Taken, Unavailable};
+use shared::pressure::{State, Take};
+use shared::signature::Secret;
+use shared::time::Timestamp;
+
+use super::{Call, Seat, told};
+
+/// The small tables, as one container sees them.
+#[derive(Clone)]
+pub(in super::super) struct SimTables {
+    pub(in super::super) seat: Seat,
+    pub(in super::super) limits: ModelLimits,
+    pub(in super::super) pressure: ModelPressure,
+    pub(in super::super) budgets: ModelBudgets,
+    pub(in super::super) overrides: ModelOverrides,
+    pub(in super::super) secrets: ModelSecrets,
+}
+
+#[async_trait]
+impl Limits for SimTables {
+    async fn draw(&self, bucket: &str, draw: &Draw) -> Result<Drawn, Unavailable> {
+        let tell = |answer: &Result<Drawn, Unavailable>| match answer {
+            Ok(Drawn::Taken(_)) => "taken".into(),
+            Ok(Drawn::Refused(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(Call::of("draw", bucket), self.limits.draw(bucket, draw), tell).await?
+    }
+}
+
+#[async_trait]
+impl Slots for SimTables {
+    async fn take(&self, slots: &str, take: &Take) -> Result<Taken, Unavailable> {
+        let tell = |answer: &Result<Taken, Unavailable>| match answer {
+            Ok(Taken::Yours) => "yours".into(),
+            Ok(Taken::Refused(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(Call::of("take", slots), self.pressure.take(slots, take), tell).await?
+    }
+
+    async fn give(&self, slots: &str, holder: &str) -> Result<(), Unavailable> {
+        self.seat.call(Call::of("give", slots), self.pressure.give(slots, holder), told).await?
+    }
+}
+
+#[async_trait]
+impl Breakers for SimTables {
+    async fn read(&self, breaker: &str) -> Result<Option<State>, Unavailable> {
+        self.seat.call(Call::of("read breaker", breaker), Breakers::read(&self.pressure, breaker), told).await?
+    }
+
+    async fn swap(&self, breaker: &str, seen: u64, next: &State, now: Timestamp) -> Result<Swapped, Unavailable> {
+        let tell = |answer: &Result<Swapped, Unavailable>| match answer {
+            Ok(Swapped::Written) => "written".into(),
+            Ok(Swapped::Refused(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(Call::of("swap breaker", breaker), self.pressure.swap(breaker, seen, next, now), tell).await?
+    }
+}
+
+#[async_trait]
+impl Budgets for SimTables {
+    async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable> {
+        let tell = |answer: &Result<Spending, Unavailable>| match answer {
+            Ok(Spending::Allowed { left }) => format!("allowed, {left} left"),
+            Ok(Spending::Exhausted { .. }) => "exhausted".into(),
+            Err(error) => error.to_string(),
+        };
+        let spend = async {
+            let spending = self.budgets.spend(key, budget, now).await;
+            self.seat.oracle.spent(key, budget, &spending, &self.seat.scheduler);
+            spending
+        };
+        let spent = self.seat.call(Call::of("spend", "budget"), spend, tell).await;
+        if spent.is_err() {
+            self.seat.oracle.unbudgeted(key);
+        }
+        spent?
+    }
+}
+
+#[async_trait]
+impl OverrideStore for SimTables {
+    async fn read(&self, flow: &str) -> Result<Option<Stored>, Unavailable> {
+        self.seat.call(Call::of("read override", flow), OverrideStore::read(&self.overrides, flow), told).await?
+    }
+}
+
+#[async_trait]
+impl SecretStore for SimTables {
+    async fn read(&self, path: &str) -> Result<Vec<Secret>, Unavailable> {
+        let read = self.seat.call(Call::of("read secret", path), SecretStore::read(&self.secrets, path), told).await;
+        if read.is_err() {
+            // An attempt without a token is an attempt, though no call is made.
+            self.seat.oracle.unprepared();
+        }
+        read?
+    }
+}

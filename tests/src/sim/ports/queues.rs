@@ -1,0 +1,68 @@
+//! The queues, one step at a time.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::event::Event;
+use shared::ledger::Reason;
+use shared::model::ModelQueue;
+use shared::ports::{DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
+
+use super::{Call, Seat, short, told};
+
+/// The queue of events, as one container sees it.
+#[derive(Clone)]
+pub(in super::super) struct SimQueue {
+    pub(in super::super) seat: Seat,
+    pub(in super::super) queue: ModelQueue,
+}
+
+#[async_trait]
+impl Queue for SimQueue {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        let (queue, late) = (self.queue.clone(), event.clone());
+        let about = format!("{} r{}", short(event.id.as_str()), event.replay);
+        let again = move || drop(futures::executor::block_on(queue.send(&late)));
+        let send = async {
+            self.seat.oracle.sent(event, &self.seat.scheduler);
+            self.queue.send(event).await
+        };
+        self.seat.call(Call::of("send", &about).with_echo(again), send, told).await?
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::new();
+        for event in events {
+            sent.push(self.send(event).await);
+        }
+        sent
+    }
+}
+
+#[async_trait]
+impl Visibility for SimQueue {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        // SQS counts whole seconds, and the adapter rounds up.
+        let delay = Duration::from_secs(delay.as_secs() + u64::from(delay.subsec_nanos() > 0));
+        let about = format!("{receipt} {} s", delay.as_secs());
+        self.seat.call(Call::of("postpone", &about), self.queue.postpone(receipt, delay), told).await?
+    }
+}
+
+/// The queue of dead letters, as one container sees it.
+#[derive(Clone)]
+pub(in super::super) struct SimDeadLetters {
+    pub(in super::super) seat: Seat,
+    pub(in super::super) queue: ModelQueue,
+}
+
+#[async_trait]
+impl DeadLetters for SimDeadLetters {
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
+        if !matches!(letter.death.reason, Reason::Malformed | Reason::Orphaned) {
+            self.seat.oracle.buried(letter, &self.seat.scheduler);
+        }
+        let about = format!("{} {}", short(&letter.deduplication_id), letter.death.reason.as_str());
+        self.seat.call(Call::of("bury", &about), self.queue.bury(letter), told).await?
+    }
+}

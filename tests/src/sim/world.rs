@@ -1,0 +1,313 @@
+//! One run: containers, queues, senders and operators, until everything is at rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::model::{ModelBudgets, ModelLedger, ModelLimits, ModelOverrides, ModelPressure, ModelQueue, ModelSecrets};
+use shared::time::Timestamp;
+
+use super::containers::{Container, Ended, Function, Invocation, MAX_RECEIVES, Models, Start, VISIBILITY};
+use super::faults::{Plan, Profile};
+use super::flows::Version;
+use super::mutants::Mutant;
+use super::operators::Operator;
+use super::oracle::{Oracle, REST};
+use super::partner::Partner;
+use super::ports::Seat;
+use super::scheduler::{Actor, Due, Scheduler, Violation};
+use super::senders::{SECRET, Sender};
+use super::timeline::{Timeline, Who};
+use crate::fixtures::NOW;
+
+/// What a run is made of.
+pub(super) struct Setup {
+    pub(super) seed: u64,
+    pub(super) plan: Plan,
+    pub(super) profile: Profile,
+    pub(super) versions: Vec<Version>,
+    pub(super) senders: Vec<Sender>,
+    pub(super) operators: usize,
+    pub(super) containers: usize,
+    pub(super) mutant: &'static Mutant,
+}
+
+/// How a run went.
+pub(super) struct Report {
+    pub(super) violation: Option<Violation>,
+    pub(super) timeline: Timeline,
+    /// How many port calls were made.
+    pub(super) calls: usize,
+}
+
+/// After the last fault everything is at rest within this time: a flow gives up on an event after an
+/// hour, and some waits may be added to that.
+const REST_WITHIN: Duration = Duration::from_secs(4 * 3600);
+
+/// How long a mapping takes to notice a message.
+const SLACK: Duration = Duration::from_millis(400);
+
+pub(super) struct World {
+    pub(super) scheduler: Arc<Scheduler>,
+    pub(super) oracle: Arc<Oracle>,
+    pub(super) models: Models,
+    pub(super) setup: Setup,
+    pub(super) operators: Vec<Operator>,
+    containers: BTreeMap<Who, Container>,
+    /// Which version of the flows new containers have.
+    deployed: usize,
+    invocations: u64,
+    /// When the queue of events and that of dead letters are polled next.
+    polls: [Option<Timestamp>; 2],
+}
+
+/// Plays a setup to its end.
+pub(super) fn run(setup: Setup) -> Report {
+    let mut world = World::new(setup);
+    world.open();
+    world.play();
+    if world.scheduler.violation().is_none()
+        && let Err(violation) = world.oracle.judge_the_end(&world.models.partner)
+    {
+        world.scheduler.violated(violation);
+    }
+    Report {
+        violation: world.scheduler.violation(),
+        calls: world.scheduler.calls(),
+        timeline: world.scheduler.timeline(),
+    }
+}
+
+impl World {
+    fn new(setup: Setup) -> Self {
+        let scheduler = Scheduler::new(setup.seed, setup.plan.clone());
+        let letters = ModelQueue::new(scheduler.clock.clone(), VISIBILITY);
+        let secrets = ModelSecrets::default();
+        let last = setup.versions.last().expect("some version is deployed");
+        for sender in &setup.senders {
+            secrets.remove(&format!("sources/{}", sender.source));
+            secrets.put(&format!("sources/{}", sender.source), SECRET);
+        }
+        for effect in last.flows.all().flat_map(|flow| &flow.effects) {
+            secrets.put(&format!("integrations/{}", effect.integration), "token");
+        }
+        let models = Models {
+            ledger: ModelLedger::default(),
+            events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY).redrive_to(letters.clone(), MAX_RECEIVES),
+            letters,
+            limits: ModelLimits::default(),
+            pressure: ModelPressure::default(),
+            budgets: ModelBudgets::default(),
+            overrides: ModelOverrides::default(),
+            secrets,
+            partner: Partner::new(last.flows.clone()),
+        };
+        let versions = setup.versions.iter().map(|version| version.flows.clone()).collect();
+        let oracle = Oracle::new(models.ledger.clone(), versions);
+        let operators = (0..setup.operators).map(|_| Operator::default()).collect();
+        let (containers, polls) = (BTreeMap::new(), [None; 2]);
+        World { scheduler, oracle, models, setup, operators, containers, deployed: 0, invocations: 0, polls }
+    }
+
+    /// Starts the containers, and puts the first things on the agenda.
+    fn open(&mut self) {
+        for number in 0..self.setup.containers {
+            for who in [Who::Intake(number), Who::Processor(number), Who::Replay(number)] {
+                self.start(who);
+            }
+        }
+        for sender in 0..self.setup.senders.len() {
+            self.later(self.setup.senders[sender].first_at, Actor::Sender(sender));
+        }
+        for operator in 0..self.operators.len() {
+            let first = self.scheduler.between(Duration::from_secs(10), Duration::from_secs(300));
+            self.later(first, Actor::Operator(operator));
+        }
+        if self.setup.versions.len() > 1 {
+            let at = self.scheduler.between(Duration::ZERO, Duration::from_secs(120));
+            self.later(at, Actor::Deploy);
+        }
+        if self.setup.profile.redelivery > 0.0 {
+            self.later(Duration::from_secs(1), Actor::Redelivery);
+        }
+    }
+
+    pub(super) fn later(&self, delay: Duration, actor: Actor) {
+        self.scheduler.after(delay, Due::Act(actor));
+    }
+
+    /// One step after the other, until nothing is on the agenda.
+    fn play(&mut self) {
+        let end = NOW + REST_WITHIN + Duration::from_secs(1800);
+        while self.scheduler.violation().is_none() {
+            self.poll_later();
+            let Some(due) = self.scheduler.next() else { return self.at_rest() };
+            if self.scheduler.now() > end {
+                return self.scheduler.violated(Violation { invariant: REST, seen: format!("not by {end}") });
+            }
+            match due {
+                Due::Resume(point) => self.go_on(point),
+                Due::Land(land) => {
+                    land();
+                    self.oracle.observe(&self.scheduler);
+                }
+                Due::Act(actor) => self.act(actor),
+            }
+            for who in self.scheduler.crashed() {
+                self.lose(who);
+            }
+        }
+    }
+
+    fn at_rest(&self) {
+        let busy = self.containers.iter().find(|(_, container)| container.busy.is_some());
+        if let Some((who, _)) = busy {
+            self.scheduler.violated(Violation { invariant: REST, seen: format!("{who} never ended") });
+        }
+    }
+
+    fn act(&mut self, actor: Actor) {
+        match actor {
+            Actor::Sender(sender) => self.post(sender),
+            Actor::Operator(operator) => self.operate(operator),
+            Actor::Events => self.receive_events(),
+            Actor::Letters => self.receive_letters(),
+            Actor::Deploy => {
+                self.deployed = self.setup.versions.len() - 1;
+                self.scheduler.note(Who::Cloud, "deploy", "", "the next version", None);
+            }
+            Actor::Redelivery => self.redeliver(),
+            Actor::Platform(who, number) => {
+                let running = self.containers.get(&who).and_then(|container| container.busy.as_ref());
+                if running.is_some_and(|invocation| invocation.number == number) {
+                    self.scheduler.note(Who::Cloud, "time-out", &who.to_string(), "ended", None);
+                    self.lose(who);
+                }
+            }
+        }
+    }
+
+    fn redeliver(&mut self) {
+        if self.scheduler.healed() {
+            return;
+        }
+        if self.scheduler.happens(self.setup.profile.redelivery) {
+            self.models.events.deliver_again();
+            self.scheduler.note(Who::Cloud, "redelivery", "", "a group in flight", None);
+        }
+        let next = self.scheduler.between(Duration::from_millis(50), Duration::from_secs(20));
+        self.later(next, Actor::Redelivery);
+    }
+
+    /// Puts the next poll of each queue on the agenda, when there is something to receive before it.
+    fn poll_later(&mut self) {
+        let queues = [(&self.models.events, Actor::Events), (&self.models.letters, Actor::Letters)];
+        let mut sooner = Vec::new();
+        for ((queue, actor), poll) in queues.into_iter().zip(self.polls) {
+            let at = queue.next_receipt();
+            sooner.extend(at.filter(|at| poll.is_none_or(|poll| *at + SLACK < poll)).map(|at| (actor, at)));
+        }
+        for (actor, at) in sooner {
+            let slack = self.scheduler.between(Duration::ZERO, SLACK);
+            self.poll_at(actor, at.since(self.scheduler.now()) + slack);
+        }
+    }
+
+    /// Puts the next poll of a queue on the agenda, in the place of a later one.
+    pub(super) fn poll_at(&mut self, actor: Actor, after: Duration) {
+        self.polls[usize::from(actor == Actor::Letters)] = Some(self.scheduler.now() + after);
+        self.later(after, actor);
+    }
+
+    /// Whether this is the poll that was wanted, and not one in whose place another came.
+    pub(super) fn polls_now(&mut self, actor: Actor) -> bool {
+        let poll = &mut self.polls[usize::from(actor == Actor::Letters)];
+        poll.take_if(|at| *at <= self.scheduler.now()).is_some()
+    }
+
+    /// A container that does nothing now, by chance.
+    pub(super) fn idle(&self, kind: fn(&Who) -> bool) -> Option<(Who, Function)> {
+        let idle = self.containers.iter().filter(|(who, container)| kind(who) && container.busy.is_none());
+        let idle: Vec<_> = idle.map(|(who, container)| (*who, container.function.clone())).collect();
+        let chosen = usize::try_from(self.scheduler.below(idle.len() as u64)).unwrap_or_default();
+        idle.into_iter().nth(chosen)
+    }
+
+    /// Begins an invocation, which the platform ends after `timeout`, as a rule.
+    pub(super) fn invoke(
+        &mut self,
+        who: Who,
+        timeout: Duration,
+        caller: Option<Actor>,
+        work: impl Future<Output = Ended> + Send + 'static,
+    ) {
+        self.invocations += 1;
+        let invocation = Invocation::new(self.invocations, caller, work);
+        let zombie = !self.scheduler.healed() && self.scheduler.happens(self.setup.profile.zombie);
+        if !zombie {
+            self.later(timeout, Actor::Platform(who, self.invocations));
+        }
+        let container = self.containers.get_mut(&who).expect("an idle container");
+        container.busy = Some(invocation);
+        self.poll(who);
+    }
+
+    fn go_on(&mut self, point: u64) {
+        if let Some(who) = self.scheduler.resume(point) {
+            self.poll(who);
+        }
+    }
+
+    fn poll(&mut self, who: Who) {
+        let container = self.containers.get_mut(&who).expect("a container");
+        let ended = container.busy.as_mut().and_then(Invocation::go_on);
+        self.oracle.observe(&self.scheduler);
+        if let Some(ended) = ended {
+            container.busy = None;
+            self.scheduler.stall(who, false);
+            if self.scheduler.happens(0.2) {
+                self.start(who);
+            }
+            self.ended(ended);
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::Answered(sender, answer) => self.answered(sender, answer),
+            Ended::Operated(operator, answer) => self.operated(operator, answer),
+            Ended::Processed(batch, kept) => self.delete(&self.models.events.clone(), batch, &kept),
+            Ended::Parked(batch, kept) => self.delete(&self.models.letters.clone(), batch, &kept),
+        }
+    }
+
+    /// A container goes down, and another starts in its place.
+    fn lose(&mut self, who: Who) {
+        let container = self.containers.get_mut(&who).expect("a container");
+        let lost = container.busy.take();
+        self.scheduler.stall(who, false);
+        if let Some(caller) = lost.and_then(|lost| lost.caller) {
+            self.later(self.scheduler.between(Duration::from_secs(1), Duration::from_secs(5)), caller);
+        }
+        self.start(who);
+    }
+
+    fn start(&mut self, who: Who) {
+        let skew = i64::try_from(self.setup.profile.skew.as_millis()).unwrap_or_default();
+        let skew_millis = i64::try_from(self.scheduler.below(2 * skew.unsigned_abs() + 1)).unwrap_or_default() - skew;
+        let start = Start {
+            seat: Seat { scheduler: Arc::clone(&self.scheduler), oracle: Arc::clone(&self.oracle), who },
+            models: self.models.clone(),
+            version: self.setup.versions[self.deployed].clone(),
+            skew_millis,
+            mood: self.setup.profile.partner,
+            mutant: self.setup.mutant,
+        };
+        let function = match who {
+            Who::Intake(_) => Function::Intake(Arc::new(start.intake())),
+            Who::Processor(_) => Function::Processor(Arc::new(start.processor())),
+            _ => Function::Replay(Arc::new(start.replay())),
+        };
+        self.containers.insert(who, Container { function, busy: None });
+    }
+}
