@@ -37,7 +37,10 @@ pub async fn requeue(
     let kept = records.kept(id).await?;
     let gone = || Refusal(format!("the payload of {id} is not kept: it is on its way, or too old"));
     let kept = kept.ok_or_else(gone)?;
-    let next = if row.state == State::Queued && row.parked.is_some() {
+    // A payload of the row's own replay was kept after the row was read: the event has died again since,
+    // and forgetting it would leave a dead letter that nobody can replay.
+    let unsent = row.state == State::Queued && row.parked.is_some() && kept.replay < row.replay;
+    let next = if unsent {
         row
     } else {
         let next = next(row.clone())?;

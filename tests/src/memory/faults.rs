@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use shared::event::Event;
+use shared::key::EventId;
 use shared::ledger::Row;
-use shared::model::ModelQueue;
-use shared::ports::{Admission, Admissions, Queue, Secrets, Unavailable};
+use shared::model::{ModelLedger, ModelQueue};
+use shared::ports::{Admission, Admissions, Queue, Records, Rows, Secrets, Unavailable, WriteError};
 use shared::signature::Secret;
 use shared::time::Timestamp;
 
@@ -82,5 +83,41 @@ pub(crate) struct Slow;
 impl Admissions for Slow {
     async fn admit(&self, _: &Row, _: Timestamp) -> Result<Admission, Unavailable> {
         std::future::pending().await
+    }
+}
+
+/// A ledger whose row was read long ago.
+pub(crate) struct StaleRow {
+    pub(crate) ledger: ModelLedger,
+    pub(crate) row: Row,
+}
+
+#[async_trait]
+impl Rows for StaleRow {
+    async fn row(&self, _: &EventId) -> Result<Option<Row>, Unavailable> {
+        Ok(Some(self.row.clone()))
+    }
+}
+
+#[async_trait]
+impl Records for StaleRow {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.ledger.parked(limit).await
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        self.ledger.keep(event, expires_at).await
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.ledger.kept(id).await
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.ledger.forget(event).await
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        self.ledger.replace(seen, next).await
     }
 }

@@ -10,6 +10,7 @@ use shared::ledger::State;
 use shared::model::Script;
 use shared::ports::Records;
 
+use super::faults::StaleRow;
 use super::world::{World, flows_with};
 use crate::fixtures::lead;
 
@@ -61,6 +62,21 @@ async fn what_dies_again_under_its_old_message_is_parked_again() {
     replay_it(&world, &id).await.expect("another replay");
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+/// An operator's second click read the row before the first one's replay had run and died.
+#[tokio::test]
+async fn a_late_second_replay_does_not_take_the_payload_away() {
+    let mut world = World::new();
+    let id = parked(&world).await;
+    replay_it(&world, &id).await.expect("a replay");
+    let row = world.row(&id).await;
+    world.partners.script(vec![Script::Status(500); 3]);
+    world.drain().await;
+    world.park().await;
+    world.replay.records = Box::new(StaleRow { ledger: world.ledger.clone(), row });
+    replay_it(&world, &id).await.expect_err("it is out of date");
+    assert!(world.ledger.payload(&id).is_some(), "it can be replayed");
 }
 
 #[tokio::test]
