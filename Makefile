@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run stop replay test check lint build deploy clean
+.PHONY: help run stop replay test sim mutants check lint build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -11,6 +11,8 @@ local := cargo run --quiet --bin local --
 ARCH ?= arm64
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
 sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH)
+
+sim := cargo test --quiet -p tests --lib -- --nocapture
 
 nextest := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 ifeq ($(nextest),yes)
@@ -36,6 +38,13 @@ test: check ## Check everything, then run every test against a local cloud of it
 	cargo build --workspace --all-targets
 	$(local) exec -- $(run_tests)
 	cargo test --workspace --doc --quiet
+
+sim: ## Simulate many schedules with faults (SEEDS=20000), or one in every line (SEED=7)
+	@SEEDS='$(SEEDS)' SEED='$(SEED)' MUTANT='$(MUTANT)' $(sim) $(if $(SEED),sim::campaign::seeds_0,sim::campaign sim::sweep)
+
+mutants: ## Break the protocol in each way, and say by which invariant the simulation sees it
+	@echo '| broken so that | caught by | seeds needed |'; echo '|---|---|---|'
+	@$(sim) sim::mutants
 
 check: ## Formatting, lints, the core without AWS, the flows, the template
 	cargo fmt --all --check

@@ -5,6 +5,7 @@
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
+//! - [`sim`]: the three functions on a seeded schedule, with whatever can go wrong.
 //! - [`signatures`]: our signatures against the providers' own libraries.
 //! - [`template`]: the numbers that the template's pieces must agree on.
 //!

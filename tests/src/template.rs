@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::fixtures::{flows, root};
+use crate::sim;
 
 /// The template, with each `!Ref` to a parameter in its place's own words.
 struct Template(Value);
@@ -44,6 +45,16 @@ fn a_function_ends_before_its_lease_and_the_lease_before_the_redelivery() {
         (template.number(PROCESSOR_TIMEOUT), template.number(LEASE), template.number(VISIBILITY));
     assert!(timeout < lease && lease <= visibility, "{timeout} < {lease} <= {visibility}");
     assert!(visibility >= 6 * timeout, "{visibility} >= 6 * {timeout}");
+}
+
+#[test]
+fn the_simulation_has_the_same_numbers() {
+    let template = Template::read();
+    let seconds = |pointer: &str| Duration::from_secs(template.number(pointer));
+    let here = (seconds(PROCESSOR_TIMEOUT), seconds(LEASE), seconds(VISIBILITY));
+    assert_eq!(here, (sim::PROCESSOR_TIMEOUT, sim::LEASE, sim::VISIBILITY));
+    let receives = "/Resources/EventsQueue/Properties/RedrivePolicy/maxReceiveCount";
+    assert_eq!(template.number(receives), sim::MAX_RECEIVES as u64);
 }
 
 /// The local cloud is quicker, by the same rules.

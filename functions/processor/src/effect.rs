@@ -86,7 +86,7 @@ impl Caller<'_> {
         let outcome = match contact::Upsert::new(&tenant, &email, &fields) {
             Ok(upsert) => match self.processor.contacts.upsert(&upsert, &self.event.id, self.event.received_at).await {
                 Ok(upserted) => Outcome::Done(json!({"id": upserted.id, "created": upserted.created})),
-                Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None },
+                Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false },
             },
             Err(bad) => Outcome::Terminal(bad.to_string()),
         };

@@ -12,15 +12,16 @@ use replay::{Failure, Replay};
 use serde_json::Value;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBudgets, ModelLedger, ModelLimits, ModelOverrides, ModelPressure, ModelQueue, ModelSecrets,
+    Delivered, ModelBoard, ModelBudgets, ModelContacts, ModelLedger, ModelLimits, ModelMetrics, ModelPressure,
+    ModelQueue, ModelSecrets,
 };
-use shared::overrides::Policies;
 use shared::ports::{
-    Admissions, Breakers, Budgets, Claims, DeadLetters, Limits, OverrideStore, Partners, Queue, Records, Rows, Slots,
-    Visibility,
+    Admissions, Boards, Breakers, Budgets, Claims, Contacts, DeadLetters, Limits, Partners, Queue, Records, Rows,
+    Slots, Visibility,
 };
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
+use shared::switchboard::Switchboard;
 
 use super::flows::Version;
 use super::mutants::Mutant;
@@ -28,12 +29,12 @@ use super::partner::Partner;
 use super::ports::{Seat, SimDeadLetters, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
 use super::scheduler::Actor;
 
-/// The template's numbers; `the_numbers_are_the_templates` compares them.
-pub(super) const LEASE: Duration = Duration::from_secs(60);
-pub(super) const VISIBILITY: Duration = Duration::from_secs(180);
-pub(super) const MAX_RECEIVES: usize = 100;
+/// The template's numbers. A test beside the template's others compares them.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const VISIBILITY: Duration = Duration::from_secs(180);
+pub(crate) const MAX_RECEIVES: usize = 100;
 pub(super) const INTAKE_TIMEOUT: Duration = Duration::from_secs(5);
-pub(super) const PROCESSOR_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const PROCESSOR_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const REPLAY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything outside of the containers.
@@ -45,7 +46,8 @@ pub(super) struct Models {
     pub(super) limits: ModelLimits,
     pub(super) pressure: ModelPressure,
     pub(super) budgets: ModelBudgets,
-    pub(super) overrides: ModelOverrides,
+    pub(super) board: ModelBoard,
+    pub(super) contacts: ModelContacts,
     pub(super) secrets: ModelSecrets,
     pub(super) partner: Arc<Partner>,
 }
@@ -64,7 +66,8 @@ pub(super) struct Ports {
     pub(super) slots: Box<dyn Slots>,
     pub(super) breakers: Box<dyn Breakers>,
     pub(super) budgets: Box<dyn Budgets>,
-    pub(super) overrides: Box<dyn OverrideStore>,
+    pub(super) boards: Box<dyn Boards>,
+    pub(super) contacts: Box<dyn Contacts>,
     pub(super) partners: Box<dyn Partners>,
 }
 
@@ -84,8 +87,8 @@ impl Start {
     }
 
     fn tables(&self) -> SimTables {
-        let Models { limits, pressure, budgets, overrides, secrets, .. } = self.models.clone();
-        SimTables { seat: self.seat.clone(), limits, pressure, budgets, overrides, secrets }
+        let Models { limits, pressure, budgets, board, contacts, secrets, .. } = self.models.clone();
+        SimTables { seat: self.seat.clone(), limits, pressure, budgets, board, contacts, secrets }
     }
 
     fn ports(&self) -> Ports {
@@ -107,7 +110,8 @@ impl Start {
             slots: Box::new(tables.clone()),
             breakers: Box::new(tables.clone()),
             budgets: Box::new(tables.clone()),
-            overrides: Box::new(tables),
+            boards: Box::new(tables.clone()),
+            contacts: Box::new(tables),
             partners: Box::new(partners),
         };
         (self.mutant.ports)(ports, models)
@@ -136,7 +140,9 @@ impl Start {
             ledger: ports.claims,
             visibility: ports.visibility,
             dead_letters: ports.dead_letters,
-            policies: Policies::new(ports.overrides),
+            switchboard: Switchboard::new(Box::new(self.tables())),
+            contacts: ports.contacts,
+            metrics: Box::new(ModelMetrics::default()),
             budgets: ports.budgets,
             gate: Gate::new(ports.partner_limits, ports.slots, ports.breakers, Box::new(chance.clone())),
             secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
@@ -149,7 +155,13 @@ impl Start {
 
     pub(super) fn replay(self) -> Replay {
         let ports = self.ports();
-        Replay { records: ports.records, queue: ports.queue, clock: Box::new(self.clock()) }
+        Replay {
+            records: ports.records,
+            queue: ports.queue,
+            boards: ports.boards,
+            clock: Box::new(self.clock()),
+            flows: self.version.flows,
+        }
     }
 }
 

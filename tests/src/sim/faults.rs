@@ -114,8 +114,8 @@ impl Profile {
 }
 
 impl Plan {
-    /// What goes wrong with the next call, which is one of `_call`.
-    pub(super) fn draw(&mut self, _call: &'static str, now: Timestamp, chance: &ModelChance) -> Option<Fault> {
+    /// What goes wrong with the next call.
+    pub(super) fn draw(&mut self, now: Timestamp, chance: &ModelChance) -> Option<Fault> {
         match self {
             Plan::Random(profile, calls) => {
                 *calls += 1;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use replay::{Failure, Operation, Verdict, operate};
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::ledger::{Progress, Row};
 
 use super::containers::{Ended, Function, REPLAY_TIMEOUT};
@@ -22,6 +22,9 @@ pub(super) struct Operator {
 /// How often an operator looks, before its shift ends.
 const ROUNDS: u32 = 8;
 
+/// How often an operator turns a switch instead.
+const SWITCHES: f64 = 0.15;
+
 /// An operator does not look into a partner's records before they are settled.
 const SETTLED: Duration = Duration::from_secs(15);
 
@@ -31,7 +34,8 @@ impl World {
         if operator.pending.is_none() && operator.rounds >= ROUNDS {
             return;
         }
-        let Some(operation) = operator.pending.clone().or_else(|| self.choose()) else {
+        let Some(operation) = operator.pending.clone().or_else(|| self.turn_a_switch()).or_else(|| self.choose())
+        else {
             return self.look_again(number);
         };
         let Some((who, Function::Replay(replay))) = self.idle(|who| matches!(who, Who::Replay(_))) else {
@@ -58,6 +62,17 @@ impl World {
         self.operators[number].rounds += 1;
         let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(400));
         self.later(next, Actor::Operator(number));
+    }
+
+    /// Now and then an operator pauses everything for a while, or lets it go on.
+    fn turn_a_switch(&self) -> Option<Operation> {
+        if self.scheduler.healed() || !self.scheduler.happens(SWITCHES) {
+            return None;
+        }
+        let pause = json!({"op": "pause", "for": "2m", "by": "ada", "reason": "maintenance"});
+        let resume = json!({"op": "resume", "by": "ada", "reason": "it is over"});
+        let operation = if self.scheduler.happens(0.5) { pause } else { resume };
+        Some(serde_json::from_value(operation).expect("an operation"))
     }
 
     /// Something that is parked, and what is best done about it.

@@ -192,14 +192,16 @@ impl Partner {
 
     fn honours_keys(&self, integration: &str) -> bool {
         let effects = self.flows.all().flat_map(|flow| &flow.effects);
-        effects.into_iter().any(|effect| effect.integration == integration && effect.guarantee == Guarantee::Native)
+        effects
+            .into_iter()
+            .any(|effect| effect.integration() == Some(integration) && effect.guarantee == Guarantee::Native)
     }
 
     /// An answer with something wherever a flow looks for something.
     fn body(&self, integration: &str, id: &str) -> Value {
         let mut body = json!({});
         let effects = self.flows.all().flat_map(|flow| &flow.effects);
-        for effect in effects.filter(|effect| effect.integration == integration) {
+        for effect in effects.filter(|effect| effect.integration() == Some(integration)) {
             let found = effect.lookup.iter().map(|lookup| lookup.found.as_str());
             for pointer in effect.result.values().map(String::as_str).chain(found) {
                 plant(&mut body, pointer, id);

@@ -52,6 +52,7 @@ impl World {
         if batch.is_empty() {
             return;
         }
+        batch.iter().for_each(|letter| self.oracle.given_up(&letter.body));
         let handler = self.setup.mutant.handler;
         let work = async move {
             let kept = park_batch(&replay, batch.iter().map(letter).collect()).await;

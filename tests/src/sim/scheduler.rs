@@ -156,9 +156,9 @@ impl Scheduler {
     }
 
     /// What goes wrong with a call, if anything does.
-    pub(super) fn fault(&self, call: &'static str) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<Fault> {
         let now = self.now();
-        self.state().plan.draw(call, now, &self.chance)
+        self.state().plan.draw(now, &self.chance)
     }
 
     /// Whether the plan's faults are over.

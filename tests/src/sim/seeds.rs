@@ -6,6 +6,7 @@ use shared::flow::Flow;
 use shared::model::ModelChance;
 use shared::ports::Chance as _;
 
+use super::containers::MAX_RECEIVES;
 use super::faults::{Plan, Profile};
 use super::flows::{SHIPPED, VERSIONS, Version, payload};
 use super::mutants::{Mutant, NONE};
@@ -23,20 +24,32 @@ pub(super) fn with(seed: u64, mutant: &'static Mutant) -> Setup {
     let below = |end: u64| chance.bits() % end;
     let profile = Profile::drawn(&chance);
     let versions = versions(seed, mutant);
-    let flows: Vec<&Flow> = versions[0].flows.all().collect();
+    let all: Vec<&Flow> = versions[0].flows.all().collect();
+    let pressed: Vec<&Flow> = all.iter().copied().filter(|flow| is_pressed(flow, &versions[0])).collect();
+    // Some seeds are about a crowd before partners that bear little.
+    let crowd = !pressed.is_empty() && below(6) == 0;
+    let flows = if crowd { &pressed } else { &all };
     let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
-    let (events, entities) = (1 + below(7), 1 + below(3));
+    let (events, entities, within) = if crowd { (8, 8, 2_000) } else { (1 + below(7), 1 + below(3), 60_000) };
     let senders = (0..events).map(|number| {
         let flow = some[index(below(some.len() as u64))];
         let again = (0..below(3)).map(|_| Duration::from_secs(below(700))).collect();
-        let first_at = Duration::from_millis(below(60_000));
+        let first_at = Duration::from_millis(below(within));
         let (source, payload) = (flow.on.source.clone(), payload(flow, number, below(entities)));
         Sender { source, payload, first_at, again_after: again }
     });
     let senders = senders.collect();
     let (operators, containers) = (index(below(3)), index(1 + below(3)));
     let versions = if seed % 4 == 1 { versions } else { versions[..1].to_vec() };
-    Setup { seed, plan: Plan::Random(profile.clone(), 0), profile, versions, senders, operators, containers, mutant }
+    // Some seeds are about a queue that gives up early, so that it does so at all.
+    let max_receives = if below(6) == 0 { index(2 + below(6)) } else { MAX_RECEIVES };
+    let plan = Plan::Random(profile.clone(), 0);
+    Setup { seed, plan, profile, versions, senders, operators, containers, max_receives, mutant }
+}
+
+fn is_pressed(flow: &Flow, version: &Version) -> bool {
+    let mut partners = flow.effects.iter().filter_map(|effect| version.flows.partner_of(effect));
+    partners.any(|partner| partner.pressure.is_limited())
 }
 
 /// Every eighth seed is of the shipped flows.
@@ -63,6 +76,7 @@ pub(super) fn single(version: &Version, flow: &Flow, plan: Plan) -> Setup {
         senders: vec![sender(0), sender(1)],
         operators: 1,
         containers: 2,
+        max_receives: MAX_RECEIVES,
         mutant: &NONE,
     }
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::model::{ModelBudgets, ModelLedger, ModelLimits, ModelOverrides, ModelPressure, ModelQueue, ModelSecrets};
+use shared::flow::Effect;
+use shared::model::{
+    ModelBoard, ModelBudgets, ModelContacts, ModelLedger, ModelLimits, ModelPressure, ModelQueue, ModelSecrets,
+};
 use shared::time::Timestamp;
 
-use super::containers::{Container, Ended, Function, Invocation, MAX_RECEIVES, Models, Start, VISIBILITY};
+use super::containers::{Container, Ended, Function, Invocation, Models, Start, VISIBILITY};
 use super::faults::{Plan, Profile};
 use super::flows::Version;
 use super::mutants::Mutant;
@@ -29,6 +32,7 @@ pub(super) struct Setup {
     pub(super) senders: Vec<Sender>,
     pub(super) operators: usize,
     pub(super) containers: usize,
+    pub(super) max_receives: usize,
     pub(super) mutant: &'static Mutant,
 }
 
@@ -88,17 +92,19 @@ impl World {
             secrets.remove(&format!("sources/{}", sender.source));
             secrets.put(&format!("sources/{}", sender.source), SECRET);
         }
-        for effect in last.flows.all().flat_map(|flow| &flow.effects) {
-            secrets.put(&format!("integrations/{}", effect.integration), "token");
+        for integration in last.flows.all().flat_map(|flow| &flow.effects).filter_map(Effect::integration) {
+            secrets.put(&format!("integrations/{integration}"), "token");
         }
         let models = Models {
             ledger: ModelLedger::default(),
-            events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY).redrive_to(letters.clone(), MAX_RECEIVES),
+            events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY)
+                .redrive_to(letters.clone(), setup.max_receives),
             letters,
             limits: ModelLimits::default(),
             pressure: ModelPressure::default(),
             budgets: ModelBudgets::default(),
-            overrides: ModelOverrides::default(),
+            board: ModelBoard::default(),
+            contacts: ModelContacts::default(),
             secrets,
             partner: Partner::new(last.flows.clone()),
         };

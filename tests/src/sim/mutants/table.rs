@@ -5,7 +5,7 @@ use super::super::world::run;
 use super::{ALL, Mutant};
 
 /// Every mutant is caught by one of so many seeds.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 600;
 
 /// The first seed that catches a mutant, and the invariant that it violates. The product passes it.
 fn caught(mutant: &'static Mutant) -> Option<(u64, &'static str)> {

@@ -17,21 +17,22 @@ pub(super) struct Spent {
 }
 
 impl Oracle {
-    /// The budget answered.
+    /// The budget answered to a question of `now`, which may have been long under way.
     pub(in super::super) fn spent(
         &self,
         key: &str,
         budget: &Budget,
         spending: &Result<Spending, Unavailable>,
+        now: Timestamp,
         scheduler: &Scheduler,
     ) {
         let Ok(Spending::Allowed { .. }) = spending else { return };
-        let now = scheduler.now();
         let mut seen = self.seen();
         let spent = seen.budgets.entry(key.to_owned()).or_default();
         spent.allowed.push(now);
         let window = budget.window.saturating_sub(CLOCKS);
-        let in_window = spent.allowed.iter().filter(|at| now.since(**at) < window).count();
+        let near = |at: &&Timestamp| now.since(**at).max(at.since(now)) < window;
+        let in_window = spent.allowed.iter().filter(near).count();
         if in_window > budget.count as usize {
             scheduler.violated(violated(RETRY_BUDGET, format!("{key}: {in_window} in {window:?}")));
         }

@@ -65,7 +65,8 @@ impl Oracle {
         let seen = self.seen();
         let (event, known) = seen.events.iter().find(|(_, known)| known.trace == arrival.trace)?;
         let mut effects = self.flows(&known.flow).flat_map(|flow| &flow.effects);
-        let effect = effects.find(|effect| effect.lookup.is_some() && effect.integration == arrival.integration)?;
+        let effect =
+            effects.find(|effect| effect.lookup.is_some() && effect.integration() == Some(&*arrival.integration))?;
         Some((event.clone(), effect.id.clone()))
     }
 }

@@ -43,7 +43,7 @@ impl Oracle {
     fn truthful(&self, row: &Row, partner: &Partner) -> Result<(), Violation> {
         let untrue = |what: String| Err(violated(LEDGER_IS_TRUE, format!("{}: {what}", row.id)));
         let effects = self.flows(&row.flow).next().map(|flow| flow.effects.as_slice()).unwrap_or_default();
-        for effect in effects {
+        for effect in effects.iter().filter(|effect| effect.integration().is_some()) {
             let applied = !partner.applied(&row.id, &effect.id).is_empty();
             let said = row.effects.get(&effect.id).map(|entry| &entry.progress);
             match said {
@@ -55,7 +55,7 @@ impl Oracle {
                 }
                 _ => (),
             }
-            if row.state == State::Succeeded && !matches!(said, Some(Progress::Done { .. })) {
+            if row.state == State::Succeeded && !matches!(said, Some(Progress::Done { .. } | Progress::Skipped)) {
                 return untrue(format!("it succeeded without `{}`", effect.id));
             }
         }
@@ -84,9 +84,9 @@ impl Oracle {
 }
 
 /// Nothing of an event is applied after something of a later event of its group. Whatever was parked
-/// has lost its place.
+/// or given up on by the queue has lost its place.
 fn in_order(seen: &Seen, partner: &Partner, oracle: &Oracle) -> Result<(), Violation> {
-    let mut events: Vec<(&EventId, &Known)> = seen.events.iter().filter(|(_, known)| !known.ever_dead).collect();
+    let mut events: Vec<(&EventId, &Known)> = seen.events.iter().filter(|(_, known)| !known.lost_its_place).collect();
     events.sort_by_key(|(_, known)| (known.group.clone(), known.place));
     let mut last: Option<(&str, Timestamp, &EventId)> = None;
     for (id, known) in events {

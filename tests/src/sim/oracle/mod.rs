@@ -81,7 +81,8 @@ struct Known {
     acknowledged: bool,
     /// Its place among all that the queue took.
     place: Option<u64>,
-    ever_dead: bool,
+    /// Whether it was dead, or the queue gave up on it.
+    lost_its_place: bool,
     /// How often a worker took it over from another that was gone, since the last replay.
     takeovers: u32,
     /// The same, since it came.
@@ -132,6 +133,13 @@ impl Oracle {
     /// A sender was told that we have its event.
     pub(super) fn acknowledged(&self, id: &EventId) {
         self.seen().events.entry(id.clone()).or_default().acknowledged = true;
+    }
+
+    /// A letter arrives. Its event has lost its place, even if a copy of its message succeeds.
+    pub(super) fn given_up(&self, body: &str) {
+        if let Ok(event) = serde_json::from_str::<Event>(body) {
+            self.seen().events.entry(event.id).or_default().lost_its_place = true;
+        }
     }
 
     /// A token could not be read.

@@ -18,12 +18,12 @@ impl Oracle {
         let known = seen.events.entry(after.id.clone()).or_default();
         known.flow.clone_from(&after.flow);
         known.trace = after.trace.id();
-        known.ever_dead |= after.state == State::Dead;
+        known.lost_its_place |= after.state == State::Dead;
         if let Some(before) = &change.before {
             known.take_over(before, after);
             self.doubts(known, before, after)?;
         }
-        known.count(after, unprepared)
+        known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())
     }
 
     /// Where nobody can be asked, what is unknown stays unknown until an operator says otherwise.
@@ -34,7 +34,7 @@ impl Oracle {
             let doubtful = match entry.progress {
                 Progress::Intent => lost,
                 Progress::Unknown { .. } => true,
-                Progress::Failed { .. } | Progress::Done { .. } => false,
+                Progress::Failed { .. } | Progress::Skipped | Progress::Done { .. } => false,
             };
             let said = after.effects.get(id).map(|entry| &entry.progress);
             let still = matches!(said, Some(Progress::Unknown { .. })) || said == Some(&entry.progress);
@@ -65,8 +65,14 @@ impl Known {
     }
 
     /// An attempt is a call that was tried, or an intent whose worker was lost before or after its call.
-    fn count(&self, after: &Row, unprepared: u32) -> Result<(), Violation> {
-        for (id, entry) in &after.effects {
+    /// What calls no partner may be done as often as anybody likes.
+    fn count<'f>(
+        &self,
+        after: &'f Row,
+        unprepared: u32,
+        partner: impl Fn(&'f str) -> Option<&'f str>,
+    ) -> Result<(), Violation> {
+        for (id, entry) in after.effects.iter().filter(|(id, _)| partner(id).is_some()) {
             let tries = self.tries.get(id).copied().unwrap_or_default();
             let intent = u32::from(entry.progress == Progress::Intent);
             if entry.attempts > tries + self.takeovers + intent + unprepared {

@@ -93,7 +93,7 @@ impl Seat {
 
     /// Waits for its turn, and says what goes wrong.
     async fn enter(&self, name: &'static str, about: &str) -> Option<Fault> {
-        let fault = self.scheduler.fault(name);
+        let fault = self.scheduler.fault();
         self.latency().await;
         match fault {
             Some(Fault::CrashBefore) => {

@@ -2,12 +2,17 @@
 
 use async_trait::async_trait;
 use shared::budget::{Budget, Spending};
+use shared::contact::{Upsert, Upserted};
+use shared::key::EventId;
 use shared::limit::Draw;
-use shared::model::{ModelBudgets, ModelLimits, ModelOverrides, ModelPressure, ModelSecrets};
-use shared::overrides::Stored;
-use shared::ports::{Breakers, Budgets, Drawn, Limits, OverrideStore, SecretStore, Slots, Swapped, Taken, Unavailable};
+use shared::model::{ModelBoard, ModelBudgets, ModelContacts, ModelLimits, ModelPressure, ModelSecrets};
+use shared::ports::{
+    BoardStore, Boards, Breakers, Budgets, Contacts, Drawn, Limits, SecretStore, Slots, Swapped, Taken, Unavailable,
+    WriteError,
+};
 use shared::pressure::{State, Take};
 use shared::signature::Secret;
+use shared::switchboard::{Board, Stored};
 use shared::time::Timestamp;
 
 use super::{Call, Seat, told};
@@ -19,7 +24,8 @@ pub(in super::super) struct SimTables {
     pub(in super::super) limits: ModelLimits,
     pub(in super::super) pressure: ModelPressure,
     pub(in super::super) budgets: ModelBudgets,
-    pub(in super::super) overrides: ModelOverrides,
+    pub(in super::super) board: ModelBoard,
+    pub(in super::super) contacts: ModelContacts,
     pub(in super::super) secrets: ModelSecrets,
 }
 
@@ -77,7 +83,7 @@ impl Budgets for SimTables {
         };
         let spend = async {
             let spending = self.budgets.spend(key, budget, now).await;
-            self.seat.oracle.spent(key, budget, &spending, &self.seat.scheduler);
+            self.seat.oracle.spent(key, budget, &spending, now, &self.seat.scheduler);
             spending
         };
         let spent = self.seat.call(Call::of("spend", "budget"), spend, tell).await;
@@ -89,9 +95,25 @@ impl Budgets for SimTables {
 }
 
 #[async_trait]
-impl OverrideStore for SimTables {
-    async fn read(&self, flow: &str) -> Result<Option<Stored>, Unavailable> {
-        self.seat.call(Call::of("read override", flow), OverrideStore::read(&self.overrides, flow), told).await?
+impl BoardStore for SimTables {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        self.seat.call(Call::of("read board", ""), BoardStore::read(&self.board), told).await?
+    }
+}
+
+#[async_trait]
+impl Boards for SimTables {
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        self.seat.call(Call::of("put board", ""), self.board.put(board, seen), told).await?
+    }
+}
+
+#[async_trait]
+impl Contacts for SimTables {
+    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+        self.seat
+            .call(Call::of("upsert", super::short(by.as_str())), self.contacts.upsert(upsert, by, at), told)
+            .await?
     }
 }
 
