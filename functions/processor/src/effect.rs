@@ -102,7 +102,9 @@ impl Caller<'_> {
         let outcome = match self.decided(&question, &answer, &by).await {
             Ok(row) => Outcome::Done(json!({"id": row.id, "state": row.state})),
             Err(RequeueError::Refused(refusal)) => Outcome::Done(json!({"refused": refusal.to_string()})),
-            Err(RequeueError::Write(error)) => Outcome::Retryable { error: error.to_string(), retry_after: None },
+            Err(RequeueError::Write(error)) => {
+                Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false }
+            }
         };
         Ok(Called::Answered(outcome))
     }

@@ -10,13 +10,14 @@ use intake::{Intake, Receipt, Rejection};
 use processor::Processor;
 use replay::{Failure, Replay};
 use serde_json::Value;
+use shared::found::Found;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBoard, ModelBudgets, ModelContacts, ModelLedger, ModelLimits, ModelMetrics, ModelPressure,
-    ModelQueue, ModelSecrets,
+    Delivered, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits, ModelMetrics, ModelPlaces,
+    ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{
-    Admissions, Boards, Breakers, Budgets, Claims, Contacts, DeadLetters, Limits, Partners, Queue, Records, Rows,
+    Admissions, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Limits, Partners, Queue, Records, Rows,
     Slots, Visibility,
 };
 use shared::pressure::Gate;
@@ -48,6 +49,7 @@ pub(super) struct Models {
     pub(super) budgets: ModelBudgets,
     pub(super) board: ModelBoard,
     pub(super) contacts: ModelContacts,
+    pub(super) caps: ModelCaps,
     pub(super) secrets: ModelSecrets,
     pub(super) partner: Arc<Partner>,
 }
@@ -68,6 +70,7 @@ pub(super) struct Ports {
     pub(super) budgets: Box<dyn Budgets>,
     pub(super) boards: Box<dyn Boards>,
     pub(super) contacts: Box<dyn Contacts>,
+    pub(super) caps: Box<dyn Caps>,
     pub(super) partners: Box<dyn Partners>,
 }
 
@@ -87,8 +90,8 @@ impl Start {
     }
 
     fn tables(&self) -> SimTables {
-        let Models { limits, pressure, budgets, board, contacts, secrets, .. } = self.models.clone();
-        SimTables { seat: self.seat.clone(), limits, pressure, budgets, board, contacts, secrets }
+        let Models { limits, pressure, budgets, caps, board, contacts, secrets, .. } = self.models.clone();
+        SimTables { seat: self.seat.clone(), limits, pressure, budgets, caps, board, contacts, secrets }
     }
 
     fn ports(&self) -> Ports {
@@ -111,7 +114,8 @@ impl Start {
             breakers: Box::new(tables.clone()),
             budgets: Box::new(tables.clone()),
             boards: Box::new(tables.clone()),
-            contacts: Box::new(tables),
+            contacts: Box::new(tables.clone()),
+            caps: Box::new(tables),
             partners: Box::new(partners),
         };
         (self.mutant.ports)(ports, models)
@@ -141,6 +145,12 @@ impl Start {
             visibility: ports.visibility,
             dead_letters: ports.dead_letters,
             switchboard: Switchboard::new(Box::new(self.tables())),
+            boards: ports.boards,
+            caps: ports.caps,
+            records: ports.records,
+            queue: ports.queue,
+            found: Found::default(),
+            places: Some(Box::new(ModelPlaces)),
             contacts: ports.contacts,
             metrics: Box::new(ModelMetrics::default()),
             budgets: ports.budgets,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use shared::flow::Effect;
 use shared::model::{
-    ModelBoard, ModelBudgets, ModelContacts, ModelLedger, ModelLimits, ModelPressure, ModelQueue, ModelSecrets,
+    ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
+    ModelSecrets,
 };
 use shared::time::Timestamp;
 
@@ -95,8 +96,10 @@ impl World {
         for integration in last.flows.all().flat_map(|flow| &flow.effects).filter_map(Effect::integration) {
             secrets.put(&format!("integrations/{integration}"), "token");
         }
+        let ledger = ModelLedger::default();
         let models = Models {
-            ledger: ModelLedger::default(),
+            caps: ModelCaps::beside(ledger.clone()),
+            ledger,
             events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY)
                 .redrive_to(letters.clone(), setup.max_receives),
             letters,

@@ -30,7 +30,9 @@ impl Oracle {
         let lost = |what: &str| Err(violated(NOTHING_LOST, format!("{id} was acknowledged and {what}")));
         let Some(row) = row else { return lost("has no row") };
         match row.state {
-            State::Succeeded => Ok(()),
+            State::Succeeded | State::Dropped => Ok(()),
+            State::Noop if row.noop.is_none() => lost("is a no-op for no reason"),
+            State::Noop => Ok(()),
             State::Dead if row.death.is_none() => lost("died of nothing"),
             State::Dead if row.parked.is_none() => lost("is dead, but no operator sees it"),
             State::Dead if self.ledger.payload(id).is_none() => lost("is dead, but its payload is gone"),

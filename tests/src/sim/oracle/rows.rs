@@ -107,7 +107,7 @@ fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
         State::Queued => true,
         State::Retrying => due(before.retry_at),
         State::Running => due(before.lease_until),
-        State::Succeeded | State::Dead => false,
+        State::Succeeded | State::Noop | State::AwaitingApproval | State::Dead | State::Dropped => false,
     };
     match (after.epoch.checked_sub(before.epoch), before.state, after.state) {
         // The same write again changes nothing.
@@ -115,7 +115,9 @@ fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
         (Some(0), State::Running, _) => after.step > before.step && after.state != State::Queued,
         (Some(0), State::Dead, State::Dead) => after.step > before.step,
         (Some(1), _, State::Running) => free && after.replay == before.replay,
-        (Some(1), State::Dead, State::Queued) => after.replay == before.replay + 1,
+        (Some(1), State::Dead | State::AwaitingApproval, State::Queued) => after.replay == before.replay + 1,
+        (Some(1), State::AwaitingApproval, State::Noop) => after.parked.is_none(),
+        (Some(1), State::Dead | State::AwaitingApproval, State::Dropped) => after.parked.is_none(),
         // The queue gave up on it.
         (Some(1), _, State::Dead) => free && after.parked.is_some(),
         _ => false,

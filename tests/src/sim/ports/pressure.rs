@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use shared::budget::{Budget, Spending};
-use shared::contact::{Upsert, Upserted};
+use shared::cap::{Count, Counter};
+use shared::contact::{ContactId, Fields, Upsert, Upserted};
 use shared::key::EventId;
+use shared::ledger::Lease;
 use shared::limit::Draw;
-use shared::model::{ModelBoard, ModelBudgets, ModelContacts, ModelLimits, ModelPressure, ModelSecrets};
+use shared::model::{ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLimits, ModelPressure, ModelSecrets};
 use shared::ports::{
-    BoardStore, Boards, Breakers, Budgets, Contacts, Drawn, Limits, SecretStore, Slots, Swapped, Taken, Unavailable,
-    WriteError,
+    BoardStore, Boards, Breakers, Budgets, Caps, Contacts, CountError, Drawn, Limits, SecretStore, Slots, Swapped,
+    Taken, Unavailable, WriteError,
 };
 use shared::pressure::{State, Take};
 use shared::signature::Secret;
@@ -24,6 +26,7 @@ pub(in super::super) struct SimTables {
     pub(in super::super) limits: ModelLimits,
     pub(in super::super) pressure: ModelPressure,
     pub(in super::super) budgets: ModelBudgets,
+    pub(in super::super) caps: ModelCaps,
     pub(in super::super) board: ModelBoard,
     pub(in super::super) contacts: ModelContacts,
     pub(in super::super) secrets: ModelSecrets,
@@ -114,6 +117,23 @@ impl Contacts for SimTables {
         self.seat
             .call(Call::of("upsert", super::short(by.as_str())), self.contacts.upsert(upsert, by, at), told)
             .await?
+    }
+
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        self.seat.call(Call::of("find contact", super::short(id.as_str())), self.contacts.find(id), told).await?
+    }
+}
+
+#[async_trait]
+impl Caps for SimTables {
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
+        self.seat.call(Call::of("read cap", ""), Caps::read(&self.caps, key), told).await?
+    }
+
+    async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
+        let about = super::short(lease.row().id.as_str());
+        let recorded = self.seat.call(Call::of("record and count", about), self.caps.record(lease, counts), told).await;
+        recorded.map_err(WriteError::from)?
     }
 }
 
