@@ -22,6 +22,7 @@ pub mod signature;
 pub mod trace;
 
 pub mod approval;
+pub mod batch;
 pub mod budget;
 pub mod cap;
 pub mod contact;

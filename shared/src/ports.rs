@@ -7,8 +7,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::batch::Batches;
 use crate::budget::{Budget, Spending};
 use crate::cap::{Count, Counter};
 use crate::contact::{ContactId, Fields, Upsert, Upserted};
@@ -301,6 +303,39 @@ pub trait Boards: BoardStore {
 pub trait Places: Send + Sync {
     /// The place of an address: `country`, `region`, `city` and `time_zone`, as far as they are known.
     fn find(&self, ip: IpAddr) -> Option<Value>;
+}
+
+/// Where batches of replays are kept.
+#[async_trait]
+pub trait BatchStore: Send + Sync {
+    /// The document, now.
+    async fn read(&self) -> Result<Option<Stored>, Unavailable>;
+
+    /// Writes the document in the place of the version that was seen, 0 where there was none, and says its
+    /// version. Fenced if somebody else wrote another one meanwhile.
+    async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError>;
+}
+
+/// What drives a batch of replays: a message on the dead letter queue that comes back until it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tick {
+    /// The batch's id.
+    pub batch: String,
+}
+
+/// The lane's own messages.
+#[async_trait]
+pub trait Ticks: Send + Sync {
+    /// Sends a tick.
+    async fn send(&self, tick: &Tick) -> Result<(), Unavailable>;
+}
+
+/// Short waits.
+#[async_trait]
+pub trait Naps: Send + Sync {
+    /// Waits for so long.
+    async fn nap(&self, time: Duration);
 }
 
 /// What is counted.

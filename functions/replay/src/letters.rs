@@ -4,17 +4,20 @@ use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMe
 use serde_json::Value;
 use shared::event::Event;
 use shared::ledger::{Reason, Row, State, UNSETTLED_RETENTION};
-use shared::ports::WriteError;
+use shared::ports::{Tick, WriteError};
 use shared::time::Timestamp;
 use tracing::{info, warn};
 
 use crate::Replay;
+use crate::lane;
 
 /// A dead letter, as the queue handed it over.
 #[derive(Clone, Debug)]
 pub struct Letter {
     /// The message's id, for the batch's report.
     pub message_id: String,
+    /// Its receipt, to change its visibility.
+    pub receipt: String,
     /// Its body: an event, unless it is the very reason why it is here.
     pub body: String,
 }
@@ -29,6 +32,8 @@ pub(crate) async fn handle(replay: &Replay, batch: SqsEvent) -> Value {
 /// Makes a record of each letter. What is returned stays on the queue.
 pub async fn park_batch(replay: &Replay, letters: Vec<Letter>) -> Vec<String> {
     let mut kept = Vec::new();
+    let (ticks, letters): (Vec<_>, Vec<_>) =
+        letters.into_iter().partition(|letter| serde_json::from_str::<Tick>(&letter.body).is_ok());
     for letter in letters {
         let now = replay.clock.now();
         let (event, otherwise) = event_of(&letter, now);
@@ -40,7 +45,21 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Letter>) -> Vec<String> {
             }
         }
     }
+    // The dead first: the lane has time.
+    for letter in ticks {
+        kept.extend(tick(replay, letter).await);
+    }
     kept
+}
+
+/// Works on the lane. A tick that is kept comes back when the lane has rested.
+async fn tick(replay: &Replay, letter: Letter) -> Option<String> {
+    let tick = serde_json::from_str(&letter.body).ok()?;
+    let rest = lane::tick(replay, &tick).await?;
+    if let Err(error) = replay.visibility.postpone(&letter.receipt, rest).await {
+        warn!(%error, "the lane comes back later than it should");
+    }
+    Some(letter.message_id)
 }
 
 /// Makes a record of one event: its payload first, then its row, so that what is listed can be
@@ -81,7 +100,11 @@ fn event_of(letter: &Letter, now: Timestamp) -> (Event, Reason) {
 }
 
 fn letter(message: SqsMessage) -> Letter {
-    Letter { message_id: message.message_id.unwrap_or_default(), body: message.body.unwrap_or_default() }
+    Letter {
+        message_id: message.message_id.unwrap_or_default(),
+        receipt: message.receipt_handle.unwrap_or_default(),
+        body: message.body.unwrap_or_default(),
+    }
 }
 
 fn failure(message_id: String) -> BatchItemFailure {

@@ -4,8 +4,11 @@
 //! picked from, and its retention ends; so each dead letter becomes a record, and from then on
 //! operators work on records.
 
+mod lane;
 mod letters;
+mod lists;
 mod operations;
+mod plans;
 mod switches;
 mod view;
 
@@ -15,10 +18,12 @@ use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
 use shared::flow::Flows;
 use shared::ledger::{Row, UNSETTLED_RETENTION};
-use shared::ports::{Boards, Clock, Queue, Records};
+use shared::limit::Limiter;
+use shared::ports::{BatchStore, Boards, Chance, Clock, Naps, Queue, Records, Ticks, Visibility};
 
 pub use letters::{Letter, park_batch};
 pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
+pub use plans::PlanSeen;
 pub use switches::Span;
 
 /// What the replay works with.
@@ -27,6 +32,18 @@ pub struct Replay {
     pub records: Box<dyn Records>,
     /// The queue of events.
     pub queue: Box<dyn Queue>,
+    /// Batches of replays.
+    pub batches: Box<dyn BatchStore>,
+    /// What drives them.
+    pub ticks: Box<dyn Ticks>,
+    /// The queue of dead letters, to let the lane rest.
+    pub visibility: Box<dyn Visibility>,
+    /// How often a partner may be called by replays.
+    pub limiter: Limiter,
+    /// Chance, for jitter.
+    pub chance: Box<dyn Chance>,
+    /// Short waits.
+    pub pause: Box<dyn Naps>,
     /// The switchboard.
     pub boards: Box<dyn Boards>,
     /// The flows, by which switches are judged.

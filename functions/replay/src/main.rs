@@ -5,7 +5,11 @@ use std::path::Path;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use replay::{Replay, handle};
 use serde_json::Value;
-use shared::adapters::{DynamoBoard, DynamoLedger, Environment, SqsEvents, SystemClock, aws, log_as_json, read_flows};
+use shared::adapters::{
+    DynamoBatches, DynamoBoard, DynamoLedger, DynamoLimits, Environment, SqsDeadLetters, SqsEvents, SystemChance,
+    SystemClock, aws, log_as_json, read_flows,
+};
+use shared::limit::Limiter;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -15,13 +19,21 @@ async fn main() -> Result<(), Error> {
     let queue = environment.text("EVENTS_QUEUE_URL");
     let limits = environment.text("LIMITS_TABLE");
     let flows = environment.text("FLOWS_DIR");
+    let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     environment.check()?;
 
     let aws = aws().await;
+    let dead_letters = SqsDeadLetters::new(&aws, dead_letters);
     let replay = &Replay {
         records: Box::new(DynamoLedger::new(&aws, table)),
         queue: Box::new(SqsEvents::new(&aws, queue)),
-        boards: Box::new(DynamoBoard::new(&aws, limits)),
+        boards: Box::new(DynamoBoard::new(&aws, &limits)),
+        batches: Box::new(DynamoBatches::new(&aws, &limits)),
+        ticks: Box::new(dead_letters.clone()),
+        visibility: Box::new(dead_letters),
+        limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, &limits))),
+        chance: Box::new(SystemChance),
+        pause: Box::new(SystemClock),
         flows: read_flows(Path::new(&flows))?,
         clock: Box::new(SystemClock),
     };

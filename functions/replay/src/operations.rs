@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::approval::{self, Answer, Question};
+use shared::batch::Filter;
 use shared::key::EventId;
 use shared::ledger::{Refusal, Row};
 use shared::ports::{Unavailable, WriteError};
@@ -10,6 +11,9 @@ use shared::requeue::{RequeueError, requeue};
 use tracing::info;
 
 use crate::Replay;
+use crate::lane;
+use crate::lists::{self, MAX_LIMIT};
+use crate::plans::{self, PlanSeen};
 use crate::switches::{self, Span};
 use crate::view;
 
@@ -22,7 +26,64 @@ pub enum Operation {
         /// How many at most.
         #[serde(default = "default_limit")]
         limit: usize,
+        /// Which.
+        #[serde(default)]
+        only: Filter,
     },
+    /// What parked events died of, and how many.
+    Reasons {
+        /// Which.
+        #[serde(default)]
+        only: Filter,
+    },
+    /// What a replay would do for each event and each effect.
+    Plan {
+        /// Of these events; without any, of what is taken by `only`.
+        #[serde(default)]
+        ids: Vec<EventId>,
+        /// Which.
+        #[serde(default)]
+        only: Filter,
+        /// How many at most.
+        #[serde(default = "default_limit")]
+        max: usize,
+    },
+    /// Replays exactly what a plan said.
+    Apply {
+        /// The plan's events, each with its hash.
+        events: Vec<PlanSeen>,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Replays many, slowly: the lane takes them one after the other.
+    Batch {
+        /// Which.
+        #[serde(default)]
+        only: Filter,
+        /// How many at most.
+        #[serde(default = "default_max")]
+        max: u32,
+        /// How many a minute for each integration.
+        #[serde(default = "default_rate")]
+        rate: u32,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Stops a batch.
+    Stop {
+        /// The batch's id.
+        batch: String,
+        /// Who wants it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// What the schedule does: lets questions lapse, and replays what may have healed.
+    Schedule,
     /// Everything about one event.
     Show {
         /// Its id.
@@ -151,8 +212,13 @@ fn default_limit() -> usize {
     20
 }
 
-/// The longest list.
-const MAX_LIMIT: usize = 100;
+fn default_max() -> u32 {
+    20
+}
+
+fn default_rate() -> u32 {
+    lane::DEFAULT_RATE
+}
 
 /// The longest result that an operator may state. It lives in the ledger's row.
 const MAX_RESULT: usize = 256;
@@ -160,7 +226,7 @@ const MAX_RESULT: usize = 256;
 /// The longest name or reason that goes into the history.
 const MAX_WORDS: usize = 120;
 
-const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops resume, safe_mode, policy, status, approve, reject and drop"#;
+const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops reasons, plan, apply, batch, stop, approve, reject, drop, resume, safe_mode, policy and status"#;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
@@ -206,7 +272,13 @@ pub(crate) async fn handle(replay: &Replay, payload: Value) -> Value {
 /// Does what an operator asks for.
 pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     match operation {
-        Operation::List { limit } => list(replay, limit).await,
+        Operation::List { limit, only } => lists::list(replay, limit, &only).await,
+        Operation::Reasons { only } => lists::reasons(replay, &only).await,
+        Operation::Plan { ids, only, max } => plans::plan(replay, &ids, &only, max).await,
+        Operation::Apply { events, by, reason } => plans::apply(replay, &events, &by, &reason).await,
+        Operation::Batch { only, max, rate, by, reason } => lane::open(replay, only, max, rate, &by, &reason).await,
+        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, &by, &reason).await,
+        Operation::Schedule => lane::scheduled(replay).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, by, reason } => send_again(replay, &id, &by, &reason).await,
         Operation::Resolve { id, effect, verdict, by, reason } => {
@@ -218,11 +290,6 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,
     }
-}
-
-async fn list(replay: &Replay, limit: usize) -> Result<Value, Failure> {
-    let rows = replay.records.parked(limit.clamp(1, MAX_LIMIT)).await?;
-    Ok(json!({"parked": rows.iter().map(view::line).collect::<Vec<_>>()}))
 }
 
 async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
@@ -312,6 +379,6 @@ pub(crate) fn check_words(by: &str, reason: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn find(replay: &Replay, id: &EventId) -> Result<Row, Failure> {
+pub(crate) async fn find(replay: &Replay, id: &EventId) -> Result<Row, Failure> {
     replay.records.row(id).await?.ok_or_else(|| refuse(format!("there is no event {id}")))
 }

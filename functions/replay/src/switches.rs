@@ -10,6 +10,7 @@ use shared::time::{Timestamp, duration};
 use tracing::info;
 
 use crate::Replay;
+use crate::lane;
 use crate::operations::{Failure, Operation, check_words, refuse};
 
 /// How long a switch is on, as `30m`.
@@ -40,7 +41,7 @@ pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value,
 /// The positions of all switches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     let (board, version) = read(replay).await?;
-    Ok(json!({"version": version, "board": board}))
+    Ok(json!({"version": version, "board": board, "batches": lane::status(replay).await?}))
 }
 
 async fn read(replay: &Replay) -> Result<(Board, u64), Failure> {

@@ -1,8 +1,10 @@
 //! The machine's clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::ports::Clock;
+use async_trait::async_trait;
+
+use crate::ports::{Clock, Naps};
 use crate::time::Timestamp;
 
 /// The machine's clock.
@@ -13,5 +15,12 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(0) + since
+    }
+}
+
+#[async_trait]
+impl Naps for SystemClock {
+    async fn nap(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 }

@@ -6,6 +6,7 @@ mod chance;
 mod clock;
 mod config;
 mod contacts;
+mod documents;
 mod dynamodb;
 mod flows;
 mod http;
@@ -16,7 +17,6 @@ mod places;
 mod pressure;
 mod sqs;
 mod ssm;
-mod switchboard;
 
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub use chance::SystemChance;
 pub use clock::SystemClock;
 pub use config::{ConfigError, Environment};
 pub use contacts::DynamoContacts;
+pub use documents::{DynamoBatches, DynamoBoard};
 pub use dynamodb::DynamoLedger;
 pub use flows::{FlowsError, read_files, read_flows};
 pub use http::HttpPartners;
@@ -41,7 +42,6 @@ pub use places::{MaxMindPlaces, PlacesError};
 pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;
-pub use switchboard::DynamoBoard;
 
 use crate::ports::Unavailable;
 

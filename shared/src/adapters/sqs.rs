@@ -8,7 +8,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 
 use crate::event::Event;
-use crate::ports::{DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
+use crate::ports::{DeadLetter, DeadLetters, Queue, Tick, Ticks, Unavailable, Visibility};
 
 use super::unavailable;
 
@@ -90,16 +90,14 @@ fn body(event: &Event) -> Result<String, Unavailable> {
 #[async_trait]
 impl Visibility for SqsEvents {
     async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
-        self.client
-            .change_message_visibility()
-            .queue_url(&self.url)
-            .receipt_handle(receipt)
-            .visibility_timeout(whole_seconds(delay))
-            .send()
-            .await
-            .map_err(unavailable(PORT))?;
-        Ok(())
+        postpone(&self.client, &self.url, receipt, delay).await
     }
+}
+
+async fn postpone(client: &Client, url: &str, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+    let change = client.change_message_visibility().queue_url(url).receipt_handle(receipt);
+    change.visibility_timeout(whole_seconds(delay)).send().await.map_err(unavailable(PORT))?;
+    Ok(())
 }
 
 /// The queue of dead letters.
@@ -138,6 +136,27 @@ impl DeadLetters for SqsDeadLetters {
         Ok(())
     }
 }
+
+#[async_trait]
+impl Visibility for SqsDeadLetters {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        postpone(&self.client, &self.url, receipt, delay).await
+    }
+}
+
+#[async_trait]
+impl Ticks for SqsDeadLetters {
+    async fn send(&self, tick: &Tick) -> Result<(), Unavailable> {
+        let body = serde_json::to_string(tick).map_err(|error| unavailable_because(error.to_string()))?;
+        let send = self.client.send_message().queue_url(&self.url).message_group_id(LANE).message_body(body);
+        let id = format!("tick-{}", tick.batch);
+        send.message_deduplication_id(id).send().await.map_err(unavailable(PORT))?;
+        Ok(())
+    }
+}
+
+/// The lane's message group: one container works on it at a time.
+const LANE: &str = "lane";
 
 fn attribute(value: &str) -> Result<MessageAttributeValue, Unavailable> {
     // SQS refuses an empty text.

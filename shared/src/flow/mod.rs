@@ -171,6 +171,9 @@ pub struct Flow {
     /// What changes while the flow is careful.
     #[serde(default)]
     pub safe_mode: Option<SafeMode>,
+    /// Whether the schedule replays what failed as often as the policy allows: it may have healed.
+    #[serde(default)]
+    pub auto_replay: bool,
     /// What is done for an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
     /// When a failed effect is tried again.

@@ -119,7 +119,8 @@ impl Row {
         Ok(self)
     }
 
-    fn may_replay(&self) -> Result<(), Refusal> {
+    /// Whether the event can be replayed, or why not.
+    pub fn may_replay(&self) -> Result<(), Refusal> {
         if self.state != State::Dead {
             return Err(Refusal(format!(
                 "{} is {}, not dead: there is nothing to replay",

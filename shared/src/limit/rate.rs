@@ -50,6 +50,11 @@ impl Rate {
         Ok(rate)
     }
 
+    /// So many a minute, at most one at a time.
+    pub fn per_minute(count: u32) -> Rate {
+        Rate { count: count.max(1), per: Duration::from_secs(60), burst: 1 }
+    }
+
     /// How many in each [`Rate::per`].
     pub fn count(&self) -> u32 {
         self.count

@@ -32,9 +32,9 @@ pub use metrics::ModelMetrics;
 pub use partners::{ModelPartners, Script};
 pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
-pub use switchboard::ModelBoard;
+pub use switchboard::{ModelBatches, ModelBoard};
 
-use crate::ports::{Chance, Clock, Places, SecretStore, Unavailable};
+use crate::ports::{Chance, Clock, Naps, Places, SecretStore, Unavailable};
 use crate::signature::Secret;
 use crate::time::Timestamp;
 
@@ -57,6 +57,13 @@ impl ModelClock {
 impl Clock for ModelClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[async_trait]
+impl Naps for ModelClock {
+    async fn nap(&self, time: Duration) {
+        self.advance(time);
     }
 }
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::{ModelClock, locked};
 use crate::event::Event;
-use crate::ports::{Clock, DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
+use crate::ports::{Clock, DeadLetter, DeadLetters, Queue, Tick, Ticks, Unavailable, Visibility};
 use crate::time::Timestamp;
 
 /// How long SQS remembers a deduplication id.
@@ -182,7 +182,7 @@ impl Queue for ModelQueue {
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
         let mut sent = Vec::new();
         for event in events {
-            sent.push(self.send(event).await);
+            sent.push(Queue::send(self, event).await);
         }
         sent
     }
@@ -195,6 +195,15 @@ impl Visibility for ModelQueue {
         let mut state = locked(&self.state);
         let found = state.messages.iter_mut().find(|message| message.delivered.receipt == receipt);
         found.into_iter().for_each(|message| message.visible_at = visible_at);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Ticks for ModelQueue {
+    async fn send(&self, tick: &Tick) -> Result<(), Unavailable> {
+        let body = serde_json::to_string(tick).unwrap_or_default();
+        self.put("lane", &format!("tick-{}", tick.batch), &body, BTreeMap::new());
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
-//! The switchboard in memory.
+//! The switchboard and the batches in memory.
 
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
 use super::locked;
-use crate::ports::{BoardStore, Boards, Unavailable, WriteError};
+use crate::batch::Batches;
+use crate::ports::{BatchStore, BoardStore, Boards, Unavailable, WriteError};
 use crate::switchboard::{Board, Stored};
 
 /// The switchboard in memory.
@@ -49,9 +50,30 @@ impl BoardStore for ModelBoard {
 #[async_trait]
 impl Boards for ModelBoard {
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        self.write(board.text(), seen)
+    }
+}
+
+/// The batches in memory.
+#[derive(Clone, Debug, Default)]
+pub struct ModelBatches(ModelBoard);
+
+#[async_trait]
+impl BatchStore for ModelBatches {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        BoardStore::read(&self.0).await
+    }
+
+    async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {
+        self.0.write(batches.text(), seen)
+    }
+}
+
+impl ModelBoard {
+    fn write(&self, text: String, seen: u64) -> Result<u64, WriteError> {
         let mut table = locked(&self.0);
         table.answers()?;
-        let next = Stored { version: seen + 1, text: board.text() };
+        let next = Stored { version: seen + 1, text };
         let found = table.stored.as_ref();
         if found.map_or(0, |found| found.version) != seen && found != Some(&next) {
             return Err(WriteError::Fenced);

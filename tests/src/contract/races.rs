@@ -11,14 +11,15 @@ use processor::{Processor, Received, Verdict, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
 use shared::adapters::{
-    DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, SqsDeadLetters,
-    SqsEvents, SystemChance, SystemClock, aws,
+    DynamoBatches, DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure,
+    SqsDeadLetters, SqsEvents, SystemChance, SystemClock, aws,
 };
 use shared::event::Event;
 use shared::flow::Flows;
 use shared::found::Found;
 use shared::key::Names;
 use shared::ledger::{Reason, Row, State};
+use shared::limit::Limiter;
 use shared::model::{Delivered, ModelMetrics, ModelSecrets};
 use shared::outcome::{Answer, NoAnswer};
 use shared::ports::{Admissions, Clock, Partners, Queue, Rows};
@@ -306,12 +307,21 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         records: Box::new(arena.ledger.clone()),
         queue: Box::new(SqsEvents::new(&aws, arena.queues.events_url())),
         boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
+        batches: Box::new(DynamoBatches::named(&aws, table("LIMITS"), "nobody's batches")),
+        ticks: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
+        visibility: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
+        limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, table("LIMITS")))),
+        chance: Box::new(SystemChance),
+        pause: Box::new(SystemClock),
         flows: arena.flows.clone(),
         clock: Box::new(SystemClock),
     };
     let letters = arena.queues.receive_dead().await;
-    let letter =
-        |letter: &Delivered| replay::Letter { message_id: letter.message_id.clone(), body: letter.body.clone() };
+    let letter = |letter: &Delivered| replay::Letter {
+        message_id: letter.message_id.clone(),
+        receipt: letter.receipt.clone(),
+        body: letter.body.clone(),
+    };
     assert_eq!(park_batch(&replay, letters.iter().map(letter).collect()).await, Vec::<String>::new());
     arena.partner.desk().broken = Vec::new();
     let again = Operation::Replay { id: event.id.clone(), by: "ada".into(), reason: "it is back".into() };

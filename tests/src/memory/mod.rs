@@ -7,6 +7,7 @@ mod flows;
 mod hostile;
 mod http;
 mod intake;
+mod lane;
 mod pressure;
 mod processor;
 mod replay;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use replay::{Operation, operate};
 use serde_json::{Value, json};
+use shared::batch::Filter;
 use shared::key::EventId;
 use shared::ledger::State;
 use shared::model::Script;
@@ -32,7 +33,7 @@ async fn replay_it(world: &World, id: &EventId) -> Result<Value, String> {
 async fn a_dead_letter_is_listed_with_its_context() {
     let world = World::new();
     let id = parked(&world).await;
-    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     let [line] = list["parked"].as_array().expect("lines").as_slice() else { panic!("one line: {list}") };
     assert_eq!(line["id"], json!(id));
     assert_eq!(line["reason"], "attempts_spent");
@@ -136,7 +137,7 @@ async fn a_replay_that_was_never_sent_is_seen_and_sent() {
     let next = row.clone().replayed("ada", "the CRM is back", crate::fixtures::NOW).expect("it may be replayed");
     world.ledger.replace(Some(&row), &next).await.expect("nobody else wrote");
 
-    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     assert_eq!(list["parked"][0]["state"], "queued");
     replay_it(&world, &id).await.expect("it is sent now");
     world.drain().await;
@@ -176,7 +177,7 @@ async fn a_letter_that_the_queue_gave_up_on_gets_its_context_from_the_row() {
         world.clock.advance(Duration::from_secs(200));
     }
     assert!(world.park().await.is_empty());
-    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     assert_eq!((&list["parked"][0]["id"], &list["parked"][0]["reason"]), (&json!(id), &json!("crashed")));
 }
 
@@ -187,7 +188,7 @@ async fn letters_that_nobody_knows_are_kept_too() {
     let orphan = serde_json::to_string(&crate::fixtures::event("evt_orphan")).expect("JSON");
     world.dead_letters.put("group", "orphan", &orphan, BTreeMap::new());
     assert!(world.park().await.is_empty());
-    let list = operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list");
+    let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     let mut reasons: Vec<_> =
         list["parked"].as_array().expect("lines").iter().map(|line| line["reason"].clone()).collect();
     reasons.sort_by_key(Value::to_string);

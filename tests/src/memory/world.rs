@@ -13,8 +13,8 @@ use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLedger, ModelLimits,
-    ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
+    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLedger,
+    ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{Clock, Rows};
 use shared::pressure::Gate;
@@ -120,6 +120,12 @@ impl World {
             records: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
             boards: Box::new(board.clone()),
+            batches: Box::new(ModelBatches::default()),
+            ticks: Box::new(dead_letters.clone()),
+            visibility: Box::new(dead_letters.clone()),
+            limiter: Limiter::new(Box::new(limits.clone())),
+            chance: Box::new(ModelChance::seeded(11)),
+            pause: Box::new(clock.clone()),
             flows: processor.flows.clone(),
             clock: Box::new(clock.clone()),
         };
@@ -216,7 +222,11 @@ impl World {
     /// One poll of the queue of dead letters.
     pub(crate) async fn park(&self) -> Vec<String> {
         let batch = self.dead_letters.receive(10);
-        let letter = |d: &Delivered| Letter { message_id: d.message_id.clone(), body: d.body.clone() };
+        let letter = |d: &Delivered| Letter {
+            message_id: d.message_id.clone(),
+            receipt: d.receipt.clone(),
+            body: d.body.clone(),
+        };
         let kept = park_batch(&self.replay, batch.iter().map(letter).collect()).await;
         delete(&self.dead_letters, batch, &kept);
         kept

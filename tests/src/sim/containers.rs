@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use intake::{Intake, Receipt, Rejection};
 use processor::Processor;
 use replay::{Failure, Replay};
@@ -13,12 +14,12 @@ use serde_json::Value;
 use shared::found::Found;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits, ModelMetrics, ModelPlaces,
-    ModelPressure, ModelQueue, ModelSecrets,
+    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits,
+    ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{
-    Admissions, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Limits, Partners, Queue, Records, Rows,
-    Slots, Visibility,
+    Admissions, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Limits, Naps, Partners, Queue, Records,
+    Rows, Slots, Visibility,
 };
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
@@ -50,6 +51,7 @@ pub(super) struct Models {
     pub(super) board: ModelBoard,
     pub(super) contacts: ModelContacts,
     pub(super) caps: ModelCaps,
+    pub(super) batches: ModelBatches,
     pub(super) secrets: ModelSecrets,
     pub(super) partner: Arc<Partner>,
 }
@@ -169,10 +171,24 @@ impl Start {
             records: ports.records,
             queue: ports.queue,
             boards: ports.boards,
+            batches: Box::new(self.models.batches.clone()),
+            ticks: Box::new(self.models.letters.clone()),
+            visibility: Box::new(self.models.letters.clone()),
+            limiter: Limiter::new(ports.sender_limits),
+            chance: Box::new(self.seat.scheduler.new_chance()),
+            pause: Box::new(NoNap),
             clock: Box::new(self.clock()),
             flows: self.version.flows,
         }
     }
+}
+
+/// The lane's jitter is nothing to a simulation that has its own.
+struct NoNap;
+
+#[async_trait]
+impl Naps for NoNap {
+    async fn nap(&self, _: Duration) {}
 }
 
 /// A function that is loaded.

@@ -106,5 +106,6 @@ fn received(delivered: &Delivered) -> Received {
 }
 
 fn letter(delivered: &Delivered) -> Letter {
-    Letter { message_id: delivered.message_id.clone(), body: delivered.body.clone() }
+    let Delivered { message_id, receipt, body, .. } = delivered.clone();
+    Letter { message_id, receipt, body }
 }

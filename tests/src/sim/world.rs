@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use shared::flow::Effect;
 use shared::model::{
-    ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
-    ModelSecrets,
+    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits, ModelPressure,
+    ModelQueue, ModelSecrets,
 };
 use shared::time::Timestamp;
 
@@ -99,6 +99,7 @@ impl World {
         let ledger = ModelLedger::default();
         let models = Models {
             caps: ModelCaps::beside(ledger.clone()),
+            batches: ModelBatches::default(),
             ledger,
             events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY)
                 .redrive_to(letters.clone(), setup.max_receives),

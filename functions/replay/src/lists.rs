@@ -1,0 +1,53 @@
+//! Looking over what is parked.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use shared::batch::Filter;
+use shared::ledger::Row;
+
+use crate::Replay;
+use crate::operations::Failure;
+use crate::view;
+
+/// The longest list.
+pub(crate) const MAX_LIMIT: usize = 100;
+
+/// How many of the newest parked events are looked through. What is older is found by its id, or once
+/// newer ones are settled.
+const MAX_SCAN: usize = 5000;
+
+/// The newest parked events that a filter takes.
+pub(crate) async fn list(replay: &Replay, limit: usize, filter: &Filter) -> Result<Value, Failure> {
+    let (rows, more) = scan(replay, filter).await?;
+    let lines: Vec<Value> = rows.iter().take(limit.clamp(1, MAX_LIMIT)).map(view::line).collect();
+    Ok(json!({"parked": lines, "matching": rows.len(), "more": more}))
+}
+
+/// What the parked events died of, the most frequent first.
+pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, Failure> {
+    let (rows, more) = scan(replay, filter).await?;
+    let mut reasons: BTreeMap<(&str, &str), (usize, &Row)> = BTreeMap::new();
+    for row in &rows {
+        let reason = row.death.as_ref().map_or(row.state.as_str(), |death| death.reason.as_str());
+        // Newest first: the first of a kind is its newest.
+        reasons.entry((&row.flow, reason)).or_insert((0, row)).0 += 1;
+    }
+    let mut lines: Vec<Value> = reasons
+        .into_iter()
+        .map(|((flow, reason), (count, newest))| {
+            let error = newest.death.as_ref().map(|death| death.error.as_str());
+            let at = newest.parked_at.map(|at| at.to_string());
+            json!({"flow": flow, "reason": reason, "count": count, "newest": newest.id, "newest_at": at, "error": error})
+        })
+        .collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line["count"].as_u64()));
+    Ok(json!({"reasons": lines, "matching": rows.len(), "more": more}))
+}
+
+/// The newest parked events that a filter takes, and whether there may be older ones.
+pub(crate) async fn scan(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
+    let rows = replay.records.parked(MAX_SCAN).await?;
+    let more = rows.len() == MAX_SCAN;
+    Ok((rows.into_iter().filter(|row| filter.takes(row)).collect(), more))
+}

@@ -1,0 +1,175 @@
+//! Batches of replays: what an operator asked for, and how far it got.
+//!
+//! A batch names what it replays by a filter, and its checkpoint is the ledger itself: what was replayed
+//! is not dead any more, and what died again after the batch began is not part of it. So a batch that
+//! crashes goes on where it was, and repeats nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{Reason, Row, State};
+use crate::time::Timestamp;
+
+/// Which parked events are meant. What is not named is not asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filter {
+    /// Those of this flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Those that are dead for this reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// Those in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Those whose last error has this in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Those that were parked then or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether a parked row is meant.
+    pub fn takes(&self, row: &Row) -> bool {
+        let death = row.death.as_ref();
+        self.flow.as_ref().is_none_or(|flow| *flow == row.flow)
+            && self.reason.is_none_or(|reason| death.is_some_and(|death| death.reason == reason))
+            && self.state.is_none_or(|state| state == row.state)
+            && self.error.as_ref().is_none_or(|error| death.is_some_and(|death| death.error.contains(error)))
+            && self.since.is_none_or(|since| row.parked_at.is_some_and(|at| at >= since))
+    }
+}
+
+/// A batch of replays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// Its id.
+    pub id: String,
+    /// What it replays.
+    pub filter: Filter,
+    /// How many at most.
+    pub max: u32,
+    /// How many a minute for each integration.
+    pub per_minute: u32,
+    /// Who asked for it.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// When it began. What was parked later is not part of it.
+    pub started_at: Timestamp,
+    /// How many were replayed.
+    pub replayed: u32,
+    /// Where it is.
+    pub progress: Progress,
+}
+
+/// Where a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// It goes on.
+    Running,
+    /// Somebody stopped it.
+    Stopped,
+    /// There is nothing more to replay, or it has replayed as many as it may.
+    Done,
+}
+
+impl Batch {
+    /// Whether a parked row is part of the batch, and can be replayed.
+    pub fn takes(&self, row: &Row) -> bool {
+        let before = row.parked_at.is_some_and(|at| at <= self.started_at);
+        before && self.filter.takes(row) && row.may_replay().is_ok()
+    }
+
+    /// How many may still be replayed.
+    pub fn left(&self) -> u32 {
+        self.max.saturating_sub(self.replayed)
+    }
+}
+
+/// The newest batches, in one small document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Batches(Vec<Batch>);
+
+/// How many batches are remembered.
+const MAX_BATCHES: usize = 20;
+
+impl Batches {
+    /// Reads the document. What is not readable is forgotten: the ledger knows what was replayed.
+    pub fn read(text: &str) -> Batches {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// The document as JSON.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// All of them, the newest first.
+    pub fn all(&self) -> &[Batch] {
+        &self.0
+    }
+
+    /// The oldest that goes on: one after the other.
+    pub fn running(&self) -> Option<&Batch> {
+        self.0.iter().rev().find(|batch| batch.progress == Progress::Running)
+    }
+
+    /// With one more.
+    #[must_use]
+    pub fn with(mut self, batch: Batch) -> Batches {
+        self.0.insert(0, batch);
+        while self.0.len() > MAX_BATCHES {
+            // What goes on is never forgotten; a crowd of running batches is refused before it comes to this.
+            match self.0.iter().rposition(|batch| batch.progress != Progress::Running) {
+                Some(oldest) => drop(self.0.remove(oldest)),
+                None => break,
+            }
+        }
+        self
+    }
+
+    /// With one of them changed. `None` says that there is no such batch.
+    pub fn changed(mut self, id: &str, change: impl FnOnce(&mut Batch)) -> Option<Batches> {
+        change(self.0.iter_mut().find(|batch| batch.id == id)?);
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(id: &str, progress: Progress) -> Batch {
+        Batch {
+            id: id.into(),
+            filter: Filter::default(),
+            max: 20,
+            per_minute: 5,
+            by: "ada".into(),
+            why: "it is back".into(),
+            started_at: Timestamp::from_secs(1000),
+            replayed: 0,
+            progress,
+        }
+    }
+
+    #[test]
+    fn batches_go_one_after_the_other_and_the_oldest_that_ended_are_forgotten() {
+        let mut batches = Batches::default();
+        for n in 0..25 {
+            let progress = if n == 1 || n == 3 { Progress::Running } else { Progress::Done };
+            batches = batches.with(batch(&n.to_string(), progress));
+        }
+        assert_eq!(batches.all().len(), MAX_BATCHES);
+        assert_eq!(batches.running().map(|batch| batch.id.as_str()), Some("1"));
+        let stopped = batches.changed("1", |batch| batch.progress = Progress::Stopped).expect("it is there");
+        assert_eq!(stopped.running().map(|batch| batch.id.as_str()), Some("3"));
+        assert_eq!(Batches::read(&stopped.text()), stopped);
+        assert_eq!(stopped.changed("99", |_| ()), None);
+    }
+}

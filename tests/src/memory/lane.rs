@@ -1,0 +1,142 @@
+//! Looking over what is parked, plans, and the replay lane.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::ledger::State;
+use shared::model::Script;
+use shared::ports::Clock;
+
+use super::world::{World, flows_with};
+use crate::fixtures::lead_of;
+
+async fn operate(world: &World, operation: Value) -> Value {
+    replay::handle(&world.replay, operation).await
+}
+
+fn by(mut operation: Value) -> Value {
+    operation["by"] = json!("ada");
+    operation["reason"] = json!("the CRM is back");
+    operation
+}
+
+/// So many dead letters, each of its own contact, and a partner that is well again.
+async fn with_dead(world: &World, count: usize) -> Vec<String> {
+    let mut ids = Vec::new();
+    world.partners.script(vec![Script::Status(400); count]);
+    for n in 0..count {
+        let lead = lead_of(&format!("evt_{n}"), &format!("{n}@example.com"));
+        ids.push(world.post(&lead).await.expect("a good lead").id.to_string());
+        world.drain().await;
+        world.park().await;
+        world.clock.advance(Duration::from_secs(1));
+    }
+    ids
+}
+
+/// Works on the lane and on the events until nothing is left to do, and says how long it took.
+async fn run_lane(world: &World) -> Duration {
+    let began = world.clock.now();
+    for _ in 0..10_000 {
+        world.park().await;
+        world.poll().await;
+        let next = [world.dead_letters.next_visible(), world.events.next_visible()].into_iter().flatten().min();
+        match next {
+            Some(at) => world.clock.advance(at.since(world.clock.now())),
+            None if world.dead_letters.depth() + world.events.depth() == 0 => break,
+            None => (),
+        }
+    }
+    world.clock.now().since(began)
+}
+
+#[tokio::test]
+async fn a_list_is_filtered_and_reasons_are_counted() {
+    let world = World::new();
+    with_dead(&world, 3).await;
+    world.partners.script([Script::Panic]);
+    let reasons = operate(&world, json!({"op": "reasons"})).await;
+    assert_eq!((&reasons["reasons"][0]["reason"], &reasons["reasons"][0]["count"]), (&json!("terminal"), &json!(3)));
+    for (only, count) in [
+        (json!({"flow": "lead-routing"}), 3),
+        (json!({"flow": "other"}), 0),
+        (json!({"reason": "terminal", "error": "400"}), 3),
+        (json!({"reason": "expired"}), 0),
+        (json!({"state": "awaiting_approval"}), 0),
+        (json!({"since": world.clock.now().millis()}), 0),
+    ] {
+        let list = operate(&world, json!({"op": "list", "only": only})).await;
+        assert_eq!(list["matching"], count, "{only}");
+    }
+    let wrong = operate(&world, json!({"op": "list", "only": {"flows": "x"}})).await;
+    assert!(wrong["error"].to_string().contains("unknown field `flows`"), "{wrong}");
+}
+
+#[tokio::test]
+async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
+    let world = World::new();
+    let ids = with_dead(&world, 2).await;
+    let plan = operate(&world, json!({"op": "plan", "ids": ids})).await;
+    assert_eq!(plan["events"][0]["steps"], json!([{"effect": "crm", "fate": "run"}]), "{plan}");
+    assert_eq!(plan["events"][0]["blocked"], json!(null));
+    assert_eq!(world.partners.calls().len(), 2, "nothing happens by making a plan");
+
+    let events: Vec<Value> = (0..2).map(|n| json!({"id": ids[n], "hash": plan["events"][n]["hash"]})).collect();
+    let applied = operate(&world, by(json!({"op": "apply", "events": events}))).await;
+    assert_eq!(applied["applied"][1]["state"], "queued", "{applied}");
+    let again = operate(&world, by(json!({"op": "apply", "events": events}))).await;
+    assert!(again["error"].to_string().contains("not true any more"), "{again}");
+    assert_eq!(again["changed"].as_array().map(Vec::len), Some(2), "it shows what changed");
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 4, "each once");
+}
+
+#[tokio::test]
+async fn a_batch_goes_slowly_and_replays_each_once() {
+    let world = World::new();
+    let ids = with_dead(&world, 12).await;
+    let batch = operate(&world, by(json!({"op": "batch", "only": {"flow": "lead-routing"}, "max": 10}))).await;
+    assert_eq!(batch["progress"], "running", "{batch}");
+    let took = run_lane(&world).await;
+    assert!(took >= Duration::from_secs(9 * 12), "five a minute: {took:?}");
+    assert_eq!(world.partners.calls().len(), 12 + 10, "as many as it may, each once");
+    let mut states = Vec::new();
+    for id in &ids {
+        states.push(world.row(&shared::key::EventId::named(id.as_str())).await.state);
+    }
+    assert_eq!(states.iter().filter(|state| **state == State::Succeeded).count(), 10);
+    assert_eq!(states[10..], [State::Dead, State::Dead], "the oldest first");
+    let status = operate(&world, json!({"op": "status"})).await;
+    assert_eq!((&status["batches"][0]["progress"], &status["batches"][0]["replayed"]), (&json!("done"), &json!(10)));
+}
+
+#[tokio::test]
+async fn a_batch_can_be_stopped_and_what_dies_again_is_left_alone() {
+    let world = World::new();
+    with_dead(&world, 5).await;
+    world.partners.script(vec![Script::Status(400); 50]);
+    let batch = operate(&world, by(json!({"op": "batch", "max": 100, "rate": 60}))).await;
+    run_lane(&world).await;
+    assert_eq!(world.partners.calls().len(), 5 + 5, "what died again after the batch began is not part of it");
+
+    let batch_two = operate(&world, by(json!({"op": "batch", "max": 100}))).await;
+    assert_ne!(batch["id"], batch_two["id"]);
+    let stopped = operate(&world, by(json!({"op": "stop", "batch": batch_two["id"]}))).await;
+    assert_eq!(stopped["progress"], "stopped", "{stopped}");
+    run_lane(&world).await;
+    assert_eq!(world.partners.calls().len(), 10);
+}
+
+#[tokio::test]
+async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
+    let world = World::with(flows_with(|yaml| yaml.replace("ttl: 24h", "ttl: 24h\nauto_replay: true")));
+    world.partners.script(vec![Script::Status(503); 3]);
+    let id = world.post(&lead_of("evt_1", "ada@example.com")).await.expect("a good lead").id;
+    world.drain().await;
+    world.park().await;
+    let scheduled = operate(&world, json!({"op": "schedule"})).await;
+    assert_eq!(scheduled["opened"].as_array().map(Vec::len), Some(1), "{scheduled}");
+    run_lane(&world).await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert!(world.story(&id).await.iter().any(|moment| moment.starts_with("replay 1 by schedule (batch")));
+}
