@@ -1,12 +1,13 @@
 //! Templates: how a request is made from an event.
 //!
 //! A body is a JSON tree whose string leaves are templates, so a value keeps its type and can never
-//! break out of its place. In a path each value is percent-encoded. An undefined value is an error,
-//! never an empty string in somebody's email.
+//! break out of its place. In a path each value is percent-encoded, and must be plain and there:
+//! `/leads/` is another resource than `/leads/7`. An undefined value is an error, never an empty string in
+//! somebody's email.
 
-use minijinja::value::{Serde, Value as Jinja};
-use minijinja::{Environment, UndefinedBehavior, escape_formatter};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use minijinja::value::{Serde, Value as Jinja, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -80,7 +81,8 @@ impl Path {
 
     /// The path with each value filled in and encoded.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
-        Ok(path_environment().render_str(&self.0, Jinja::from(Serde(scope)))?)
+        let path = path_environment().render_str(&self.0, Jinja::from(Serde(scope)))?;
+        if climbs(&path) { Err(TemplateError("a value climbs in the path".into())) } else { Ok(path) }
     }
 }
 
@@ -136,15 +138,30 @@ fn text_environment() -> Environment<'static> {
     environment
 }
 
-/// Every character of a value that could mean something in a URL is encoded, dots included: a value
-/// of `..` must not climb.
+/// Every character of a value that could mean something in a URL is encoded. A list or an object has no
+/// place there, nothing at all would name another resource, and a boolean is spelled as in JSON.
 fn path_environment() -> Environment<'static> {
     let mut environment = text_environment();
-    environment.set_formatter(|out, state, value| match value.as_str() {
-        Some(text) => Ok(write!(out, "{}", utf8_percent_encode(text, NON_ALPHANUMERIC))?),
-        None => escape_formatter(out, state, value),
+    environment.set_formatter(|out, _, value| {
+        let text = match value.kind() {
+            ValueKind::String => value.to_string(),
+            ValueKind::Bool | ValueKind::Number => serde_json::to_string(value).unwrap_or_default(),
+            _ => String::new(),
+        };
+        if text.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOperation, "a path takes plain values that are there"));
+        }
+        Ok(write!(out, "{}", utf8_percent_encode(&text, NON_ALPHANUMERIC))?)
     });
     environment
+}
+
+/// Whether a path has a step in it once it is decoded. Proxies decode before they resolve, so an encoded
+/// `..` climbs as well as a plain one.
+fn climbs(path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    decoded.split(['/', '\\']).any(|segment| segment == "." || segment == "..")
 }
 
 fn compile(environment: &Environment<'_>, text: &str) -> Result<(), String> {
@@ -242,6 +259,33 @@ mod tests {
     }
 
     #[test]
+    fn a_path_takes_plain_values_that_are_there() {
+        let rendered = |value: Value| path("/leads/{{ event.v }}", &json!({"v": value})).ok();
+        for (value, expected) in [
+            (json!("a/b?c"), "/leads/a%2Fb%3Fc"),
+            (json!(7), "/leads/7"),
+            (json!(-1.5), "/leads/%2D1%2E5"),
+            (json!(true), "/leads/true"),
+        ] {
+            assert_eq!(rendered(value).as_deref(), Some(expected));
+        }
+        for bad in [json!(""), json!(null), json!(["/../x?y"]), json!({"a": "#"})] {
+            assert_eq!(rendered(bad.clone()), None, "{bad}");
+        }
+    }
+
+    /// nginx and others decode a path before they resolve its steps.
+    #[test]
+    fn no_value_climbs_even_encoded() {
+        for bad in [".", "..", "../admin", "a/../b", "..\\admin", "a/."] {
+            assert!(path("/leads/{{ event.v }}", &json!({"v": bad})).is_err(), "{bad}");
+        }
+        let halves = path("/leads/{{ event.v }}{{ event.v }}/notes", &json!({"v": "."}));
+        assert!(halves.is_err(), "nor do two halves");
+        assert!(path("/leads/v{{ event.v }}?of={{ event.v }}", &json!({"v": ".."})).is_ok(), "dots are no step there");
+    }
+
+    #[test]
     fn an_error_names_no_value() {
         let error = body(json!("{{ event.email + 1 }}"), &json!({"email": "ada@example.com"})).expect_err("no sum");
         assert!(!error.to_string().contains("ada"), "{error}");
@@ -263,7 +307,7 @@ mod tests {
 
         #[test]
         fn no_value_leaves_its_segment_in_a_path(value in any::<String>()) {
-            let rendered = path("/leads/{{ event.v }}/notes", &json!({"v": value})).expect("it renders");
+            let Ok(rendered) = path("/leads/{{ event.v }}/notes", &json!({"v": value})) else { return Ok(()) };
             let segments: Vec<&str> = rendered.split('/').collect();
             prop_assert_eq!(segments.len(), 4);
             prop_assert!(segments[2].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'%'));
