@@ -1,10 +1,13 @@
 //! An HMAC as it stands in a header.
 
+use std::fmt;
+
 use ::hmac::{Hmac, KeyInit, Mac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
+use subtle::{Choice, ConstantTimeEq};
 
 use crate::flow::{Algorithm, Encoding};
 
@@ -20,16 +23,33 @@ impl Digest {
     ///
     /// Signatures are compared in this form. There is only one way to write each, so nothing that a
     /// stranger sent needs to be decoded.
-    pub(super) fn written(self, key: &[u8], content: &[&[u8]]) -> String {
+    pub(super) fn written(self, key: &[u8], content: &[&[u8]]) -> Signature {
         let bytes = match self.algorithm {
             Algorithm::Sha1 => mac::<Hmac<Sha1>>(key, content),
             Algorithm::Sha256 => mac::<Hmac<Sha256>>(key, content),
             Algorithm::Sha512 => mac::<Hmac<Sha512>>(key, content),
         };
-        match self.encoding {
+        Signature(match self.encoding {
             Encoding::Hex => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             Encoding::Base64 => STANDARD.encode(bytes),
-        }
+        })
+    }
+}
+
+/// A true signature, as it is written. It has no `==`: whoever compares it does so in constant time.
+pub(super) struct Signature(String);
+
+impl Signature {
+    /// Whether it is what somebody offers.
+    pub(super) fn is(&self, offered: &str) -> Choice {
+        self.0.as_bytes().ct_eq(offered.as_bytes())
+    }
+}
+
+/// For the sender, who writes it into a header.
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -58,9 +78,9 @@ mod tests {
                  9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
             ),
         ] {
-            assert_eq!(Digest { algorithm, encoding: Encoding::Hex }.written(key, data), expected);
+            assert_eq!(Digest { algorithm, encoding: Encoding::Hex }.written(key, data).to_string(), expected);
         }
         let base64 = Digest { algorithm: Algorithm::Sha1, encoding: Encoding::Base64 };
-        assert_eq!(base64.written(key, data), "7/zfauXrL6LSdBbV8YTfnCWafHk=");
+        assert_eq!(base64.written(key, data).to_string(), "7/zfauXrL6LSdBbV8YTfnCWafHk=");
     }
 }
