@@ -42,10 +42,23 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.what)?;
+        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, one_line(&self.what))?;
         self.hint.iter().try_for_each(|hint| write!(f, " ({hint})"))
     }
 }
+
+/// A problem quotes the file, which may say anything, at any length. It stays a line to be read.
+fn one_line(what: &str) -> String {
+    let words = what.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_PROBLEM) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The most characters of a problem that are shown.
+const MAX_PROBLEM: usize = 400;
 
 /// Everything that is wrong with the folder, at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,11 +133,13 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     wrong.extend(approval::check(flow, all));
     wrong.extend(safe::check(flow));
     wrong.extend(effect::check(flow, all));
-    wrong.extend(flow.retry.check().into_iter().map(|wrong| wrong.under("/retry")));
-    // A retry that outlives the key would run an event that its sender may send anew.
-    if flow.ttl <= flow.retry.horizon() {
+    let policy = flow.retry.check();
+    // A retry that outlives the key would run an event that its sender may send anew. Only the delays of
+    // a sound policy can be added up.
+    if policy.is_empty() && flow.ttl <= flow.retry.horizon() {
         wrong.push(Wrong::at("/ttl", "ttl must be longer than all retries together"));
     }
+    wrong.extend(policy.into_iter().map(|wrong| wrong.under("/retry")));
     if flow.max_age >= QUEUE_RETENTION {
         wrong.push(Wrong::at("/max_age", "max_age must be less than 4 days, for which the queue keeps a message"));
     }
