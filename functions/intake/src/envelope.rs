@@ -85,6 +85,10 @@ fn cloud_event(mut body: Value) -> Result<Document, Rejection> {
         return Err(Rejection::Malformed);
     }
     if let Some(encoded) = body.get("data_base64") {
+        // With both, who reads one and who reads the other would see two events.
+        if body.get("data").is_some() {
+            return Err(Rejection::Malformed);
+        }
         let bytes = encoded.as_str().and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(Rejection::Malformed)?;
         body["data"] = json::parse(&bytes).ok_or(Rejection::Malformed)?;
     }
@@ -142,6 +146,7 @@ mod tests {
             r#"{"specversion":"1.0","id":"","source":"/s","type":"t"}"#,
             r#"{"specversion":"1.0","id":"1","source":"/s"}"#,
             r#"{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"%%%"}"#,
+            r#"{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{},"data_base64":"eyJhIjoxfQ=="}"#,
             "[]",
         ] {
             assert_eq!(open(&delivery(None, &[], bad), Form::CloudEvent, None), Err(Rejection::Malformed), "{bad}");
