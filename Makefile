@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run stop replay test sim mutants check lint build deploy clean
+.PHONY: help run stop replay test sim mutants check lint fuzz deny build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -13,6 +13,9 @@ sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
 sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH)
 
 sim := cargo test --quiet -p tests --lib -- --nocapture
+
+TARGET ?= signatures
+SECONDS ?= 60
 
 nextest := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 ifeq ($(nextest),yes)
@@ -54,6 +57,28 @@ check: ## Formatting, lints, the core without AWS, the flows, the template
 
 lint: ## Check what would be deployed: the flows, the template (cfn-lint, sam validate)
 	$(local) lint
+
+# libFuzzer needs coverage counters in the code under test, and speed: the tests are built once more, beside the others.
+# bolero reads which engine it runs under from the flags, and libFuzzer's own arguments from its variable.
+fuzz_dir = target/fuzz/$(TARGET)
+fuzz_flags := --cfg fuzzing --cfg fuzzing_libfuzzer -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+  -Cllvm-args=-sanitizer-coverage-trace-compares
+
+fuzz: ## Fuzz one target, guided by coverage (TARGET=signatures SECONDS=60)
+	@command -v "$${CXX:-c++}" >/dev/null || { echo "make fuzz builds libFuzzer and needs a C++ compiler; without one, \
+	BOLERO_RANDOM_TEST_TIME_MS=60000 cargo test -p tests fuzz:: runs the targets at random" >&2; exit 1; }
+	mkdir -p $(fuzz_dir)/corpus
+	RUSTFLAGS="$(fuzz_flags)" CARGO_PROFILE_DEV_OPT_LEVEL=2 \
+	BOLERO_LIBFUZZER_ARGS="-max_total_time=$(SECONDS) -timeout=10 -len_control=0 -max_len=512 -print_final_stats=1 \
+	-artifact_prefix=$(CURDIR)/$(fuzz_dir)/ $(CURDIR)/$(fuzz_dir)/corpus" \
+	cargo test -p tests --lib --target-dir target/fuzz --target "$$(rustc -vV | sed -n 's/^host: //p')" \
+	-- --exact fuzz::$(TARGET)::target --nocapture
+
+deny: ## Licences, bans and sources by cargo-deny (ARGS=advisories needs a network)
+	@cargo deny --version >/dev/null 2>&1 || { echo "cargo install --locked cargo-deny, then again; \
+	make test holds the same lists with no tool" >&2; exit 1; }
+	cargo deny $(if $(filter advisories,$(ARGS)),,--offline) check $(or $(ARGS),bans licenses sources)
 
 build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm64 is not installed)
 	$(local) tools --deploy

@@ -3,8 +3,10 @@
 //! - [`memory`]: the three functions over the models, on a virtual clock.
 //! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
+//! - [`fuzz`]: real payloads, spoiled at random, against what must hold whatever is sent.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
+//! - [`security`]: what an attacker tries, and what an auditor asks.
 //! - [`sim`]: the three functions on a seeded schedule, with whatever can go wrong.
 //! - [`signatures`]: our signatures against the providers' own libraries.
 //! - [`template`]: the numbers that the template's pieces must agree on.
@@ -16,9 +18,11 @@
 mod cloud;
 mod contract;
 mod fixtures;
+mod fuzz;
 mod limits;
 mod memory;
 mod pressure;
+mod security;
 mod signatures;
 mod sim;
 mod template;

@@ -9,15 +9,15 @@ use crate::fixtures::{flows, root};
 use crate::sim;
 
 /// The template, with each `!Ref` to a parameter in its place's own words.
-struct Template(Value);
+pub(crate) struct Template(Value);
 
 impl Template {
-    fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let text = std::fs::read_to_string(root().join("infra/template.yaml")).expect("the template is there");
         Template(serde_saphyr::from_str(&text).expect("the template is YAML"))
     }
 
-    fn at(&self, pointer: &str) -> &Value {
+    pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.0.pointer(pointer).unwrap_or_else(|| panic!("the template has no {pointer}"))
     }
 
@@ -28,7 +28,7 @@ impl Template {
         default.unwrap_or(value).as_u64().unwrap_or_else(|| panic!("{pointer} is no number"))
     }
 
-    fn resources(&self, kind: &str) -> Vec<(&String, &Value)> {
+    pub(crate) fn resources(&self, kind: &str) -> Vec<(&String, &Value)> {
         let resources = self.at("/Resources").as_object().expect("resources");
         resources.iter().filter(|(_, resource)| resource["Type"] == kind).collect()
     }

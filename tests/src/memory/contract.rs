@@ -1,6 +1,5 @@
 //! What senders may rely on: forms, versions, keys, batches, receipts, and what never leaks.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use intake::Rejection;
@@ -12,6 +11,7 @@ use shared::signature::{Secret, sign};
 
 use super::faults::{FaultyQueue, OutOfService, Slow};
 use super::http::{BATCH, RECEIPT, Request, TYPED};
+use super::log::Log;
 use super::world::{RECEIPTS_TOKEN, World, flows_with, signed};
 use crate::fixtures::{lead, lead_of};
 
@@ -311,11 +311,7 @@ async fn a_form_of_slacks_is_an_event() {
 /// Whatever we do not need shows up nowhere: not in the queue, the ledger or the logs.
 #[tokio::test]
 async fn canaries_are_seen_nowhere() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().json().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let log = Log::capture();
 
     let world = World::new();
     let canary = "canary-7f3a";
@@ -353,27 +349,6 @@ async fn canaries_are_seen_nowhere() {
     assert!(log.text().contains("rejected"), "the log was read");
     for listed in ["Lovelace", "example.com", "7946 0018"] {
         assert!(!ledger.contains(listed) && !log.text().contains(listed), "{listed}");
-    }
-}
-
-/// What was logged, in memory.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("nobody panicked")).into_owned()
-    }
-}
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

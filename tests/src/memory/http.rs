@@ -103,6 +103,11 @@ impl Request {
     }
 
     fn event(self) -> ApiGatewayV2httpRequest {
+        serde_json::from_value(self.json()).expect("a payload 2.0 event")
+    }
+
+    /// As it stands on the wire between API Gateway and the function.
+    pub(crate) fn json(self) -> Value {
         let text =
             std::fs::read_to_string(crate::fixtures::root().join("events/http/request.json")).expect("a fixture");
         let mut event: Value = serde_json::from_str(&text).expect("the fixture is JSON");
@@ -112,6 +117,6 @@ impl Request {
         event["headers"] = self.headers.into_iter().map(|(k, v)| (k, Value::from(v))).collect();
         event["body"] = self.body;
         event["isBase64Encoded"] = json!(self.base64);
-        serde_json::from_value(event).expect("a payload 2.0 event")
+        event
     }
 }

@@ -8,6 +8,7 @@ mod hostile;
 mod http;
 mod intake;
 mod lane;
+mod log;
 mod pressure;
 mod processor;
 mod replay;
@@ -16,4 +17,6 @@ mod switches;
 mod world;
 
 pub(crate) use effects::{flow_of, replace_effects};
-pub(crate) use world::{SECRET, flows_with, signed};
+pub(crate) use http::{Answer, BATCH, EVENT, RECEIPT, Request, TYPED};
+pub(crate) use log::Log;
+pub(crate) use world::{RECEIPTS_TOKEN, SECRET, World, flows_with, policy, signed};

@@ -1,0 +1,48 @@
+//! A partner may ask for patience in any words: we wait for a bounded time.
+
+use std::time::Duration;
+
+use bolero::check;
+use serde_json::Value;
+use shared::flow::Guarantee;
+use shared::outcome::{Answer, Outcome, classify};
+use shared::time::Timestamp;
+
+use super::TEST_TIME;
+use super::payload::Spoiled;
+use crate::memory::policy;
+
+const SEEDS: [&str; 6] = [
+    "120",
+    "0",
+    "18446744073709551615",
+    "Sun, 06 Nov 1994 08:49:37 GMT",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Wed, 21 Oct 2026 07:28:00 +0200",
+];
+
+const WORDS: &[&str] =
+    &["-", "+", " ", "0", "9999999999", "GMT", "EST", "+1400", ":60", "Feb", "30", "31", "1.5", "e9", "inf", "\t", "("];
+
+/// The longest that the queue can hide a message, from its first receive on.
+const HIDDEN_AT_MOST: Duration = Duration::from_secs(12 * 3600);
+
+#[test]
+fn target() {
+    let policy = policy();
+    check!().with_test_time(TEST_TIME).with_type::<(Spoiled, i64, u32)>().for_each(|(spoiled, now, attempt)| {
+        let now = Timestamp::from_millis(*now);
+        let text = spoiled.text(&SEEDS, WORDS);
+        let answer = Answer { status: 429, retry_after: Some(text.clone()), body: Value::Null };
+        let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), Guarantee::None, now) else {
+            panic!("429 is not retryable");
+        };
+        if let Ok(seconds) = text.parse() {
+            assert_eq!(retry_after, Some(Duration::from_secs(seconds)), "{text}");
+        }
+        let delay = policy.delay(*attempt, 1.0, retry_after);
+        assert!(delay >= policy.delay(*attempt, 1.0, None), "{text}: asking for patience makes us hasty");
+        assert!(delay <= HIDDEN_AT_MOST / 2, "{text}: {delay:?}");
+        assert!(now + delay >= now, "{text}: into the past");
+    });
+}

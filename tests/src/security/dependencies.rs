@@ -1,0 +1,138 @@
+//! What we build on: known sources, licences that we may ship, no second TLS. `make deny` looks closer.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use crate::fixtures::root;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).expect("a file of the project")
+}
+
+/// The texts on each line of a list in `deny.toml`, by the words before it.
+fn list(start: &str) -> Vec<Vec<String>> {
+    let text = read("deny.toml");
+    let (_, after) = text.split_once(start).unwrap_or_else(|| panic!("deny.toml has no {start}"));
+    let lines = after.lines().take_while(|line| !line.starts_with(']'));
+    lines.map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned).collect()).collect()
+}
+
+/// Each package of `Cargo.lock`: its name, its version, where it comes from.
+fn packages() -> Vec<(String, String, Option<String>)> {
+    let text = read("Cargo.lock");
+    let value = |package: &str, key: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix(&format!("{key} = \"")))?;
+        line.strip_suffix('"').map(str::to_owned)
+    };
+    let package = |block: &str| Some((value(block, "name")?, value(block, "version")?, value(block, "source")));
+    text.split("[[package]]").filter_map(package).collect()
+}
+
+#[test]
+fn everything_comes_from_the_registry() {
+    let packages = packages();
+    assert!(packages.len() > 100, "the lock file was not read");
+    for (name, _, source) in packages {
+        let own = ["shared", "intake", "processor", "replay", "local", "tests"].contains(&name.as_str());
+        let registry = source
+            .as_deref()
+            .is_some_and(|source| source.starts_with("registry+") && source.ends_with("/crates.io-index"));
+        assert!(own && source.is_none() || registry, "{name} comes from {source:?}");
+    }
+}
+
+/// The stack that the SDK's default features drag in, with its advisories, and whatever links OpenSSL.
+#[test]
+fn there_is_one_http_and_one_tls_and_both_are_current() {
+    let packages = packages();
+    let banned = list("deny = [");
+    assert!(banned.len() >= 3, "deny.toml was not read");
+    for rule in banned.iter().filter(|rule| !rule.is_empty()) {
+        let below = rule.get(1).map(|version| number(version.trim_start_matches('<')));
+        let met = |(name, version, _): &&(String, String, Option<String>)| {
+            *name == rule[0] && below.as_ref().is_none_or(|below| number(version) < *below)
+        };
+        assert_eq!(packages.iter().find(met), None, "banned by {rule:?}");
+    }
+    for once in ["hyper", "rustls", "h2", "http", "tokio", "aws-lc-rs", "subtle", "hmac", "sha2"] {
+        let versions: Vec<_> =
+            packages.iter().filter(|(name, ..)| name == once).map(|(_, version, _)| version).collect();
+        assert!(versions.len() <= 1, "{once} is there as {versions:?}");
+    }
+}
+
+fn number(version: &str) -> Vec<u64> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+#[test]
+fn every_licence_is_one_that_we_may_ship() {
+    let allowed = list("allow = [").concat().into_iter().collect();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = Command::new(cargo)
+        .args(["tree", "--workspace", "--locked", "--offline", "--prefix", "none", "--format", "{p}|{l}"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let text = String::from_utf8(tree.stdout).expect("text");
+    let lines: BTreeSet<&str> =
+        text.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty()).collect();
+    assert!(tree.status.success() && lines.len() > 100, "{}", String::from_utf8_lossy(&tree.stderr));
+    for line in lines {
+        let (package, licence) = line.split_once('|').expect("a package and its licence");
+        assert!(may_ship(licence, &allowed), "{package} is under `{licence}`");
+    }
+}
+
+/// Whether an SPDX expression can be met by the allowed licences alone: AND binds tighter than OR, and
+/// the `/` of older manifests means OR.
+fn may_ship(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let mut words = spaced.split_whitespace().peekable();
+    let met = either(&mut words, allowed);
+    met && words.next().is_none()
+}
+
+type Words<'w> = std::iter::Peekable<std::str::SplitWhitespace<'w>>;
+
+fn either(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
+    let mut met = both(words, allowed);
+    while words.next_if_eq(&"OR").is_some() {
+        met |= both(words, allowed);
+    }
+    met
+}
+
+fn both(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
+    let mut met = one(words, allowed);
+    while words.next_if_eq(&"AND").is_some() {
+        met &= one(words, allowed);
+    }
+    met
+}
+
+fn one(words: &mut Words<'_>, allowed: &BTreeSet<String>) -> bool {
+    if words.next_if_eq(&"(").is_some() {
+        let met = either(words, allowed);
+        return words.next_if_eq(&")").is_some() && met;
+    }
+    let known = words.next().is_some_and(|licence| allowed.contains(licence));
+    // `Apache-2.0 WITH LLVM-exception` only permits more.
+    if words.next_if_eq(&"WITH").is_some() {
+        words.next();
+    }
+    known
+}
+
+#[test]
+fn licence_expressions_are_read_as_spdx_says() {
+    let allowed: BTreeSet<String> = ["MIT".to_owned(), "ISC".to_owned()].into();
+    for good in
+        ["MIT", "GPL-3.0 OR MIT", "MIT/Apache-2.0", "MIT AND ISC", "(GPL-3.0 OR ISC) AND MIT", "MIT OR GPL-3.0 AND X"]
+    {
+        assert!(may_ship(good, &allowed), "{good}");
+    }
+    for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT", "MIT)", "(MIT OR ISC) AND GPL-3.0", "MIT ISC"] {
+        assert!(!may_ship(bad, &allowed), "{bad}");
+    }
+}

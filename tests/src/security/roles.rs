@@ -1,0 +1,107 @@
+//! Least privilege: what each function may do, word for word.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::template::Template;
+
+const LEDGER: &str = "LedgerTable.Arn";
+const LIMITS: &str = "LimitsTable.Arn";
+const CONTACTS: &str = "ContactsTable.Arn";
+const EVENTS: &str = "EventsQueue.Arn";
+const DEAD_LETTERS: &str = "DeadLettersQueue.Arn";
+
+/// Each action of a role on each resource, as `action on resource`.
+fn allowed(role: &str) -> BTreeSet<String> {
+    let template = Template::read();
+    let mut allowed = BTreeSet::new();
+    for policy in template.at(&format!("/Resources/{role}/Properties/Policies")).as_array().expect("policies") {
+        for statement in policy["PolicyDocument"]["Statement"].as_array().expect("statements") {
+            assert_eq!(statement["Effect"], "Allow", "{role}: {statement}");
+            for (action, resource) in pairs(statement) {
+                assert!(action.contains(':') && !action.contains('*'), "{role}: {action}");
+                assert_ne!(resource, "*", "{role}: {action}");
+                allowed.insert(format!("{action} on {}", short(&resource)));
+            }
+        }
+    }
+    allowed
+}
+
+fn pairs(statement: &Value) -> Vec<(String, String)> {
+    let list = |value: &Value| -> Vec<String> {
+        let one = value.as_str().map(str::to_owned).into_iter();
+        one.chain(value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)).collect()
+    };
+    let resources = list(&statement["Resource"]);
+    let actions = list(&statement["Action"]).into_iter();
+    actions.flat_map(|action| resources.iter().map(move |resource| (action.clone(), resource.clone()))).collect()
+}
+
+/// A parameter's path without the partition, the region and the account.
+fn short(resource: &str) -> &str {
+    resource.split_once("parameter${SecretsPrefix}").map_or(resource, |(_, path)| path)
+}
+
+fn expected(lines: &[(&str, &str)], logs: &str) -> BTreeSet<String> {
+    let each = lines.iter().flat_map(|(actions, resource)| actions.split(' ').map(move |action| (action, *resource)));
+    let logs = [("logs:CreateLogStream", logs), ("logs:PutLogEvents", logs)];
+    each.chain(logs).map(|(action, resource)| format!("{action} on {resource}")).collect()
+}
+
+#[test]
+fn the_intake_admits_and_sends_and_reads_senders_secrets() {
+    let lines = [
+        ("dynamodb:PutItem dynamodb:GetItem", LEDGER),
+        ("dynamodb:UpdateItem", LIMITS),
+        ("sqs:SendMessage", EVENTS),
+        ("ssm:GetParametersByPath", "/sources/*"),
+        ("ssm:GetParametersByPath", "/receipts/*"),
+    ];
+    assert_eq!(allowed("IntakeRole"), expected(&lines, "IntakeLogs.Arn"));
+}
+
+#[test]
+fn the_processor_consumes_and_records_and_reads_partners_secrets() {
+    let lines = [
+        ("dynamodb:UpdateItem", LEDGER),
+        ("dynamodb:GetItem dynamodb:UpdateItem", LIMITS),
+        ("dynamodb:UpdateItem", CONTACTS),
+        ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", EVENTS),
+        ("sqs:SendMessage", DEAD_LETTERS),
+        ("ssm:GetParametersByPath", "/integrations/*"),
+    ];
+    assert_eq!(allowed("ProcessorRole"), expected(&lines, "ProcessorLogs.Arn"));
+}
+
+#[test]
+fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
+    let lines = [
+        ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem", LEDGER),
+        ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
+        ("dynamodb:GetItem dynamodb:UpdateItem", LIMITS),
+        ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
+        ("sqs:SendMessage", EVENTS),
+    ];
+    assert_eq!(allowed("ReplayRole"), expected(&lines, "ReplayLogs.Arn"));
+}
+
+/// Each function has its own role, which only Lambda may take on, and one managed policy: X-Ray knows no
+/// resources, so that it cannot be narrowed to ours.
+#[test]
+fn a_role_is_one_functions_own_and_only_lambda_takes_it_on() {
+    let template = Template::read();
+    let functions = template.resources("AWS::Serverless::Function");
+    let roles: BTreeSet<_> =
+        functions.iter().filter_map(|(_, function)| function["Properties"]["Role"].as_str()).collect();
+    assert_eq!(roles.len(), functions.len());
+    for (name, role) in template.resources("AWS::IAM::Role") {
+        let trust = &role["Properties"]["AssumeRolePolicyDocument"]["Statement"];
+        assert_eq!(trust.as_array().map(Vec::len), Some(1), "{name}");
+        assert_eq!(trust[0]["Principal"], serde_json::json!({"Service": "lambda.amazonaws.com"}), "{name}");
+        let managed = role["Properties"]["ManagedPolicyArns"].as_array().expect("managed policies");
+        let [xray] = managed.as_slice() else { panic!("{name}: {managed:?}") };
+        assert!(xray.as_str().is_some_and(|arn| arn.ends_with(":policy/AWSXRayDaemonWriteAccess")), "{name}: {xray}");
+    }
+}
