@@ -18,16 +18,17 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::flow::Wrong;
-use crate::time::{Timestamp, duration};
+use crate::time::{DurationText, Timestamp};
 
 /// At most so many retries of one contact in any stretch of time as long as the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// How many.
     pub count: u32,
     /// How long a retry counts.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub window: Duration,
 }
 

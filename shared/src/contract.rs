@@ -4,6 +4,8 @@ use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::flow::{Wrong, suggest};
+
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Contract {
@@ -23,11 +25,25 @@ pub struct Violation {
 /// The most violations that are reported for one event.
 const MAX_VIOLATIONS: usize = 20;
 
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
 impl Contract {
     /// Compiles a JSON Schema 2020-12. References outside the schema are not followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let validator = jsonschema::draft202012::new(schema).map_err(|error| error.to_string())?;
         Ok(Self { validator, schema: schema.clone() })
+    }
+
+    /// What is wrong with a schema, at its place in it.
+    pub fn check(schema: &Value) -> Option<Wrong> {
+        let error = jsonschema::draft202012::new(schema).err()?;
+        let at = error.instance_path().as_str();
+        let written = error.instance().as_str().filter(|_| at.ends_with("/type"));
+        Some(match written {
+            Some(name) => Wrong::at(at, format!("`{name}` is not a type of JSON Schema")).hint(suggest(name, TYPES)),
+            None => Wrong::at(at, format!("this is not JSON Schema: {error}")),
+        })
     }
 
     /// Checks an event and drops every field that the schema does not list: what we do not need
@@ -55,6 +71,21 @@ fn trim(value: Value, schemas: &[&Value], root: &Value) -> Value {
         }
         plain => plain,
     }
+}
+
+/// The first step of a path that no schema lists, and what is listed in its place.
+pub(crate) fn unlisted<'s>(schema: &'s Value, steps: &[&'s str]) -> Option<(&'s str, Vec<&'s str>)> {
+    let mut here = vec![schema];
+    for step in steps {
+        let mut all = Vec::new();
+        here.iter().for_each(|inner| gather(inner, schema, &mut all));
+        let listed = || all.iter().filter_map(|inner| inner.get("properties")?.as_object());
+        here = listed().filter_map(|fields| fields.get(*step)).collect();
+        if here.is_empty() {
+            return Some((step, listed().flat_map(|fields| fields.keys().map(String::as_str)).collect()));
+        }
+    }
+    None
 }
 
 fn trim_object(fields: Map<String, Value>, schemas: &[&Value], root: &Value) -> Map<String, Value> {

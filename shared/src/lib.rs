@@ -44,5 +44,6 @@ pub mod secrets;
 
 #[cfg(feature = "aws")]
 pub mod adapters;
+pub mod folder;
 #[cfg(feature = "model")]
 pub mod model;

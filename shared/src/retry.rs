@@ -6,22 +6,23 @@ use serde::Deserialize;
 
 use crate::budget::Budget;
 use crate::flow::Wrong;
-use crate::time::duration;
+use crate::time::DurationText;
 
 /// A flow's retry policy.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// How the delay grows.
     pub strategy: Strategy,
     /// The ceiling of the first delay, and of every one where the strategy is fixed.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub base: Duration,
     /// By what the ceiling grows with each attempt. Nothing to a fixed strategy.
     #[serde(default = "doubling")]
     pub multiplier: f64,
     /// What no ceiling exceeds.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub max_delay: Duration,
     /// How much of the delay is left to chance.
     #[serde(default)]
@@ -39,6 +40,7 @@ fn doubling() -> f64 {
 
 /// How the delay grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
     /// Each ceiling is the one before times the multiplier.
@@ -49,6 +51,7 @@ pub enum Strategy {
 
 /// How much of the delay is left to chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Jitter {
     /// All of it: anything from nothing to the ceiling, so that a crowd does not come back at once.

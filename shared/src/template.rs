@@ -5,11 +5,17 @@
 //! `/leads/` is another resource than `/leads/7`. An undefined value is an error, never an empty string in
 //! somebody's email.
 
+mod names;
+
 use minijinja::value::{Serde, Value as Jinja, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use names::{ROOTS, Read};
+
+use crate::flow::{Wrong, step};
 
 /// What a template may look at.
 ///
@@ -42,13 +48,24 @@ impl From<minijinja::Error> for TemplateError {
 
 /// A JSON tree whose string leaves are templates.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "Value")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(transparent)]
 pub struct Body(Value);
 
 impl Body {
     /// The tree as it is written.
     pub fn written(&self) -> &Value {
         &self.0
+    }
+
+    /// The leaves that are no templates, each with its place: a refusal to read the tree could not name it.
+    pub fn malformed(&self) -> Vec<Wrong> {
+        let environment = text_environment();
+        let mut wrong = Vec::new();
+        each_leaf(&self.0, "", &mut |at, leaf| {
+            wrong.extend(compile(&environment, leaf).err().map(|what| Wrong::at(at, what)));
+        });
+        wrong
     }
 
     /// The tree with each leaf filled in.
@@ -58,18 +75,9 @@ impl Body {
     }
 }
 
-impl TryFrom<Value> for Body {
-    type Error = String;
-
-    fn try_from(tree: Value) -> Result<Self, Self::Error> {
-        let environment = text_environment();
-        each_leaf(&tree, &mut |leaf| compile(&environment, leaf))?;
-        Ok(Body(tree))
-    }
-}
-
 /// A URL path whose values are percent-encoded.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(try_from = "String")]
 pub struct Path(String);
 
@@ -90,8 +98,8 @@ impl TryFrom<String> for Path {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        if !text.starts_with('/') {
-            return Err(format!("the path `{text}` must start with /"));
+        if !text.starts_with('/') || text.starts_with("//") {
+            return Err(format!("the path `{text}` must start with one /: only base_url names a host"));
         }
         compile(&path_environment(), &text)?;
         Ok(Path(text))
@@ -100,6 +108,7 @@ impl TryFrom<String> for Path {
 
 /// An expression that is true or false of an event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(try_from = "String")]
 pub struct Condition(String);
 
@@ -127,7 +136,7 @@ impl TryFrom<String> for Condition {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let inner = expression(&text).unwrap_or(&text).to_owned();
         let compiled = text_environment().compile_expression(&inner).map(drop);
-        compiled.map_err(|error| format!("the condition `{inner}` is malformed: {error}"))?;
+        compiled.map_err(|error| format!("the condition `{inner}` is malformed: {}", why(&error)))?;
         Ok(Condition(inner))
     }
 }
@@ -169,15 +178,36 @@ fn compile(environment: &Environment<'_>, text: &str) -> Result<(), String> {
         Some(expression) => environment.compile_expression(expression).map(drop),
         None => environment.template_from_str(text).map(drop),
     }
-    .map_err(|error| format!("the template `{text}` is malformed: {error}"))
+    .and_then(|()| try_out(text))
+    .map_err(|error| format!("the template `{text}` is malformed: {}", why(&error)))
 }
 
-fn each_leaf(tree: &Value, visit: &mut impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+fn why(error: &minijinja::Error) -> String {
+    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
+}
+
+/// Filters and functions are looked up when a template is rendered. So it is, with nothing: what it
+/// then complains of besides an unknown name says nothing about an event.
+fn try_out(text: &str) -> Result<(), minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    let unknown = [ErrorKind::UnknownFilter, ErrorKind::UnknownTest, ErrorKind::UnknownFunction];
+    match environment.render_str(text, ()) {
+        Err(error) if unknown.contains(&error.kind()) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn each_leaf(tree: &Value, at: &str, visit: &mut impl FnMut(&str, &str)) {
     match tree {
-        Value::String(leaf) => visit(leaf),
-        Value::Array(items) => items.iter().try_for_each(|item| each_leaf(item, visit)),
-        Value::Object(fields) => fields.values().try_for_each(|value| each_leaf(value, visit)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::String(leaf) => visit(at, leaf),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| each_leaf(item, &format!("{at}/{index}"), visit));
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| each_leaf(value, &format!("{at}{}", step(name)), visit));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
 }
 
@@ -227,7 +257,8 @@ mod tests {
     }
 
     fn body(tree: Value, event: &Value) -> Result<Value, TemplateError> {
-        let body = Body::try_from(tree).expect("a well-formed template");
+        let body = Body(tree);
+        assert_eq!(body.malformed(), []);
         body.render(&scope(event, json!({"crm": {"id": 7}})))
     }
 
@@ -293,7 +324,8 @@ mod tests {
 
     #[test]
     fn a_malformed_template_is_refused_when_it_is_read() {
-        assert!(Body::try_from(json!({"deep": ["{{ event."]})).is_err());
+        let malformed = Body(json!({"deep": ["{{ event.id }}", "{{ event."]})).malformed();
+        assert_eq!(malformed.iter().map(|wrong| wrong.at.as_str()).collect::<Vec<_>>(), ["/deep/1"]);
         assert!(Path::try_from("leads".to_owned()).is_err());
         assert!(Path::try_from("/{{ }}".to_owned()).is_err());
     }

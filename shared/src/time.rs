@@ -101,6 +101,8 @@ impl fmt::Display for Timestamp {
 
 /// A time of day, as `21:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "String", extend("pattern" = "^[0-9]{2}:[0-9]{2}$")))]
 #[serde(try_from = "String")]
 pub struct HourMinute(jiff::civil::Time);
 
@@ -133,13 +135,35 @@ pub fn within_until(now: Timestamp, from: HourMinute, to: HourMinute, zone: &str
     Some(Timestamp(end.timestamp().as_millisecond()))
 }
 
-/// A duration as flow files write it: `500ms`, `2s`, `48h`.
+/// A duration as flow files write it: `500ms`, `2s`, `48h`, `1h30m`. For `#[serde(with = "DurationText")]`.
+#[derive(Debug)]
+pub struct DurationText;
+
+impl DurationText {
+    /// Reads a duration.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        duration(deserializer)
+    }
+}
+
+/// Reads a duration as flow files write it.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let signed: SignedDuration = text
-        .parse()
-        .map_err(|_| D::Error::custom(format!("`{text}` is not a duration; write `500ms`, `2s`, `48h`")))?;
-    Duration::try_from(signed).map_err(|_| D::Error::custom(format!("`{text}` is negative")))
+    let bad = || D::Error::custom(format!("`{text}` is not a duration; write `500ms`, `2s`, `48h`"));
+    read_duration(&text).ok_or_else(bad)
+}
+
+/// One way to write it: jiff would take `5 minutes` and `PT5M`, too.
+fn read_duration(text: &str) -> Option<Duration> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"hms".contains(&byte));
+    let signed: SignedDuration = text.parse().ok().filter(|_| plain)?;
+    Duration::try_from(signed).ok()
+}
+
+impl fmt::Display for HourMinute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02}:{:02}", self.0.hour(), self.0.minute())
+    }
 }
 
 /// The same, where there may be none.
@@ -226,7 +250,9 @@ mod tests {
         let read = |text: &str| serde_json::from_value::<Wait>(serde_json::json!({ "wait": text })).map(|w| w.wait);
         assert_eq!(read("500ms").ok(), Some(Duration::from_millis(500)));
         assert_eq!(read("48h").ok(), Some(Duration::from_secs(48 * 3600)));
-        assert!(read("soon").is_err());
-        assert!(read("-2s").is_err());
+        assert_eq!(read("1h30m").ok(), Some(Duration::from_secs(90 * 60)));
+        for bad in ["", "soon", "-2s", "2", "5 minutes", "PT5M", "1.5h", "2d"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use shared::adapters::read_files;
 use shared::flow::Flows;
+use shared::folder::read_files;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -8,7 +8,6 @@ mod config;
 mod contacts;
 mod documents;
 mod dynamodb;
-mod flows;
 mod http;
 mod limits;
 mod logs;
@@ -33,7 +32,6 @@ pub use config::{ConfigError, Environment};
 pub use contacts::DynamoContacts;
 pub use documents::{DynamoBatches, DynamoBoard};
 pub use dynamodb::DynamoLedger;
-pub use flows::{FlowsError, read_files, read_flows};
 pub use http::HttpPartners;
 pub use limits::DynamoLimits;
 pub use logs::log_as_json;
@@ -43,6 +41,7 @@ pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;
 
+pub use crate::folder::read_flows;
 use crate::ports::Unavailable;
 
 /// The SDK's configuration, from the standard AWS environment variables.

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Flow, Flows, Wrong};
+use super::{Flow, Flows, Wrong, suggest};
 use crate::template::Condition;
-use crate::time::duration;
+use crate::time::DurationText;
 
 /// What a human must see before it is done.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
     /// How people are asked.
@@ -23,12 +24,13 @@ pub struct Approval {
     #[serde(default)]
     pub when: Option<Condition>,
     /// How long an answer is waited for. Afterwards nothing is done.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub expires: Duration,
 }
 
 /// How people are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Channel {
     /// By a message with buttons in a Slack room.
@@ -48,7 +50,8 @@ pub(super) fn check(flow: &Flow, all: &Flows) -> Option<Wrong> {
     if all.integration(&approval.integration).is_none() {
         let what =
             format!("the approval is asked for by `{}`, which integrations.yaml does not have", approval.integration);
-        return Some(Wrong::at("/approval/integration", what));
+        let known = all.integrations.keys().map(String::as_str);
+        return Some(Wrong::at("/approval/integration", what).hint(suggest(&approval.integration, known)));
     }
     let bounded = !approval.expires.is_zero() && approval.expires <= MAX_EXPIRES;
     (!bounded).then(|| Wrong::at("/approval/expires", "an approval must wait more than nothing and at most 720h"))

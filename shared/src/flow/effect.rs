@@ -1,18 +1,23 @@
 //! How flow files say what is done for an event.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Flow, Flows, Integration, Wrong};
-use crate::contact;
+pub(super) use check::check;
+
+use super::{Flows, Integration};
 use crate::template::{Body, Condition, Path};
-use crate::time::{Timestamp, duration};
+use crate::time::{DurationText, Timestamp};
 
 /// One side effect.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(try_from = "Written")]
+#[cfg_attr(feature = "schema", serde(into = "Written"))]
 pub struct Effect {
     /// Its name within the flow. The ledger knows it by this.
     pub id: String,
@@ -44,6 +49,7 @@ pub enum Action {
 
 /// A human's answer, as templates over the event that brings it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
     /// What was answered: the value of the button, as the question has it.
@@ -65,6 +71,7 @@ pub struct Call {
 
 /// What is to be known of the flow's contact, as templates over the event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Upsert {
     /// The fields to set; null removes one.
@@ -74,17 +81,28 @@ pub struct Upsert {
 
 /// An effect as it is written: a call with `integration` and `request`, or an `upsert`.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// Its name within the flow. The ledger knows it by this.
     id: String,
+    /// The partner that is called, by its name in integrations.yaml.
     integration: Option<String>,
+    /// What is sent.
     request: Option<Request>,
+    /// Instead of a call: what is to be known of a contact of ours.
     upsert: Option<Upsert>,
+    /// Instead of a call: a human's answer to an event that awaits approval.
     decide: Option<Decide>,
+    /// Whether it is done at all for an event: an expression such as `event.data.phone is defined`.
     when: Option<Condition>,
+    /// The effects that must be done before. Without a word, the one above; with an empty list, none.
     needs: Option<Vec<String>>,
+    /// What the partner can be trusted with when nobody knows whether a call happened.
     guarantee: Option<Guarantee>,
+    /// How to find out whether a call happened.
     lookup: Option<Lookup>,
+    /// What is kept of the answer: a name and a JSON pointer each.
     #[serde(default)]
     result: BTreeMap<String, String>,
 }
@@ -116,7 +134,32 @@ impl TryFrom<Written> for Effect {
     }
 }
 
+#[cfg(feature = "schema")]
+impl From<Effect> for Written {
+    fn from(effect: Effect) -> Self {
+        let Effect { id, action, when, needs, guarantee, lookup, result } = effect;
+        let (call, upsert, decide) = match action {
+            Action::Call(call) => (Some(call), None, None),
+            Action::Upsert(upsert) => (None, Some(upsert), None),
+            Action::Decide(decide) => (None, None, Some(decide)),
+        };
+        let guarantee = call.as_ref().map(|_| guarantee);
+        let (integration, request) = call.map(|Call { integration, request }| (integration, request)).unzip();
+        Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result }
+    }
+}
+
 impl Effect {
+    /// The names of what is kept of its answer.
+    pub fn results(&self) -> impl Iterator<Item = &str> {
+        let own: &[&str] = match self.action {
+            Action::Call(_) => &[],
+            Action::Upsert(_) => &["id", "created"],
+            Action::Decide(_) => &["id", "state", "refused"],
+        };
+        self.result.keys().map(String::as_str).chain(own.iter().copied())
+    }
+
     /// The partner that it calls, if it calls one.
     pub fn integration(&self) -> Option<&str> {
         match &self.action {
@@ -128,6 +171,7 @@ impl Effect {
 
 /// What the partner can be trusted with when nobody knows whether a call happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Guarantee {
     /// It honours our idempotency key: the same call again is harmless.
@@ -141,11 +185,12 @@ pub enum Guarantee {
 
 /// A question to the partner: did it happen?
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Lookup {
     /// How long the partner needs until what happened can be found. Asking earlier would take what is
     /// on its way for absent.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub after: Duration,
     /// What is asked.
     pub request: LookupRequest,
@@ -155,6 +200,7 @@ pub struct Lookup {
 
 /// What a lookup asks: it only reads.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct LookupRequest {
     /// The path below the integration's base URL.
@@ -163,6 +209,7 @@ pub struct LookupRequest {
 
 /// The request that an effect sends, as templates over the event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// The HTTP method.
@@ -176,6 +223,7 @@ pub struct Request {
 
 /// The HTTP methods that change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
     /// POST
@@ -217,54 +265,4 @@ impl Flows {
             Guarantee::Native | Guarantee::Lookup | Guarantee::None => Guarantee::None,
         }
     }
-}
-
-/// What is wrong with a flow's effects.
-pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
-    let mut wrong = Vec::new();
-    if flow.effects.is_empty() {
-        wrong.push(Wrong::at("/effects", "effects is empty: this flow would do nothing"));
-    }
-    for (index, effect) in flow.effects.iter().enumerate() {
-        let before: Vec<&str> = flow.effects[..index].iter().map(|effect| effect.id.as_str()).collect();
-        if matches!(effect.action, Action::Upsert(_)) && flow.contact.is_none() {
-            let what = format!("effect `{}` upserts a contact, but the flow does not say which", effect.id);
-            let wrong_here = Wrong::at(format!("/effects/{index}/upsert"), what);
-            wrong.push(wrong_here.hint("add `contact: {tenant: …, email: …}` to the flow"));
-        }
-        wrong.extend(check_one(effect, &before, all).map(|wrong| wrong.under(&format!("/effects/{index}"))));
-    }
-    wrong
-}
-
-fn check_one<'c>(effect: &'c Effect, before: &'c [&str], all: &Flows) -> impl Iterator<Item = Wrong> + use<'c> {
-    let unmet = effect.needs.iter().flatten().position(|need| !before.contains(&need.as_str()));
-    let partner = all.partner_of(effect);
-    let stranger = effect.integration().filter(|name| all.integration(name).is_none());
-    let fields = match &effect.action {
-        Action::Upsert(upsert) => upsert.fields.keys().find(|name| !contact::is_field_name(name)),
-        Action::Call(_) | Action::Decide(_) => None,
-    };
-    let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty());
-    let wrong = |at: &str, what: String| Wrong::at(at, format!("effect `{}` {what}", effect.id));
-    [
-        before.contains(&effect.id.as_str()).then(|| wrong("/id", "has the name of another".into())),
-        unmet.map(|index| {
-            let need = effect.needs.iter().flatten().nth(index).map_or("", String::as_str);
-            wrong(&format!("/needs/{index}"), format!("needs `{need}`, which does not stand before it"))
-        }),
-        stranger.map(|name| wrong("/integration", format!("calls `{name}`, which integrations.yaml does not have"))),
-        fields.map(|name| {
-            wrong(
-                &format!("/upsert/fields/{name}"),
-                format!("sets `{name}`, which no field of a contact can be called"),
-            )
-        }),
-        (effect.guarantee == Guarantee::Native && keyless)
-            .then(|| wrong("/guarantee", "is native, but its partner takes no key".into())),
-        (effect.guarantee == Guarantee::Lookup && effect.lookup.is_none())
-            .then(|| wrong("/guarantee", "has the guarantee lookup, but does not say how to look it up".into())),
-    ]
-    .into_iter()
-    .flatten()
 }

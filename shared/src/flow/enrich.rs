@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Flow, Flows, Wrong};
+use super::{Flow, Flows, Wrong, suggest};
 use crate::template::{Body, Path};
-use crate::time::duration;
+use crate::time::DurationText;
 
 /// Something to find out. It is found out once for an event, and the ledger keeps it: a retry must not
 /// send another body under the same key.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[cfg_attr(feature = "schema", serde(into = "Written"))]
 #[serde(try_from = "Written")]
 pub struct Enrich {
     /// Its name: templates read `enrich.<id>`.
@@ -42,6 +44,7 @@ pub enum Origin {
 
 /// What happens when something cannot be found out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
     /// The event goes on without it: `enrich.<id>` is empty.
@@ -54,18 +57,37 @@ pub enum OnError {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// Its name: templates read `enrich.<id>`.
     id: String,
+    /// The partner that is asked.
     integration: Option<String>,
+    /// What is asked for, below the partner's base URL.
     path: Option<Path>,
+    /// What is kept of the answer: a name and a JSON pointer each.
     #[serde(default)]
     result: BTreeMap<String, String>,
+    /// Instead of a partner: the IP address to look up in the database of places.
     geoip: Option<Body>,
-    #[serde(default, deserialize_with = "duration")]
+    /// How long a container goes by what it found for another event.
+    #[serde(default, with = "DurationText")]
     cache: Duration,
+    /// What happens when it cannot be found out.
     #[serde(default)]
     on_error: OnError,
+}
+
+#[cfg(feature = "schema")]
+impl From<Enrich> for Written {
+    fn from(Enrich { id, from, cache, on_error }: Enrich) -> Self {
+        let (integration, path, result, geoip) = match from {
+            Origin::Partner { integration, path, result } => (Some(integration), Some(path), result, None),
+            Origin::Geoip(ip) => (None, None, BTreeMap::new(), Some(ip)),
+        };
+        Written { id, integration, path, result, geoip, cache, on_error }
+    }
 }
 
 impl TryFrom<Written> for Enrich {
@@ -95,7 +117,8 @@ pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
             Origin::Partner { integration, .. } if all.integration(integration).is_none() => {
                 let what =
                     format!("enrich `{}` asks `{integration}`, which integrations.yaml does not have", enrich.id);
-                wrong.push(Wrong::at(at("/integration"), what));
+                let known = all.integrations.keys().map(String::as_str);
+                wrong.push(Wrong::at(at("/integration"), what).hint(suggest(integration, known)));
             }
             Origin::Partner { result, .. } if result.is_empty() => {
                 wrong.push(Wrong::at(at(""), format!("enrich `{}` keeps nothing of the answer", enrich.id)));

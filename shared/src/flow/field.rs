@@ -8,6 +8,7 @@ use serde_json::Value;
 
 /// A dotted path such as `data.email`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String")]
 pub struct Field(Vec<String>);
 
@@ -15,6 +16,11 @@ impl Field {
     /// The value at this place, if there is one.
     pub fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(value, |value, name| value.get(name))
+    }
+
+    /// Its steps, from the outside in.
+    pub(crate) fn steps(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
     }
 
     /// Whether a schema lists this place and requires it on every level.

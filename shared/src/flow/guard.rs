@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use super::{Flow, Wrong};
 use crate::template::{Body, Condition};
-use crate::time::{HourMinute, duration, is_time_zone};
+use crate::time::{DurationText, HourMinute, is_time_zone};
 
 /// Who an event is about, as templates over it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct ContactRef {
     /// Whose contact it is.
@@ -21,6 +22,7 @@ pub struct ContactRef {
 /// What must be so before anything is done that cannot be undone. A refusal is no error: the event ends
 /// as a no-op that names its guard.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
     /// The contact wants to hear from us on this channel.
@@ -35,6 +37,7 @@ pub enum Guard {
 
 /// The contact's field `consent_<channel>` must be true.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Consent {
     /// `email`, `sms`, `push` …
@@ -43,6 +46,7 @@ pub struct Consent {
 
 /// At most so many events reach one entity on one channel in any stretch of time this long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Cap {
     /// `email`, `sms`, `push` … Flows that name the same channel share the count.
@@ -53,12 +57,13 @@ pub struct Cap {
     /// How many.
     pub limit: u32,
     /// In how long.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub per: Duration,
 }
 
 /// From when until when a contact is left alone.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct QuietHours {
     /// The first quiet minute, as `21:00`.
@@ -71,6 +76,7 @@ pub struct QuietHours {
 
 /// A condition with a name.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Expression {
     /// By what the no-op names it.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// An HMAC of the body in a header, perhaps with the time under it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Hmac {
     /// The header with the signature.
@@ -25,6 +26,7 @@ pub struct Hmac {
 
 /// The hash function of an HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
     /// Broken for documents, not for an HMAC; for senders that have nothing newer.
@@ -37,6 +39,7 @@ pub enum Algorithm {
 
 /// How a signature's bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
     /// Lower-case hexadecimal.
@@ -47,6 +50,7 @@ pub enum Encoding {
 
 /// The time of signing, in Unix seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Stamp {
     /// The header with the time.
@@ -58,6 +62,7 @@ pub struct Stamp {
 
 /// How the time and the body are joined before they are signed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[serde(try_from = "String")]
 pub struct Layout(pub Cow<'static, [Piece]>);
 

@@ -44,6 +44,12 @@ pub(super) fn locate(text: &str, pointer: &str) -> Place {
     place.into()
 }
 
+/// Where the mapping stands that has one of its names at this place.
+pub(super) fn owner(text: &str, place: Place) -> Place {
+    let root = serde_saphyr::from_str::<Spanned<Node>>(text).ok();
+    root.and_then(|root| root.value.owner(root.referenced, place)).map_or(place, Place::from)
+}
+
 /// A YAML value of which only the places matter.
 enum Node {
     Leaf,
@@ -63,6 +69,21 @@ impl Node {
                 let (name, field) = fields.into_iter().find(|(name, _)| name.value == step)?;
                 let place = if matches!(field.value, Node::Leaf) { field.referenced } else { name.referenced };
                 Some((field.value, place))
+            }
+        }
+    }
+}
+
+impl Node {
+    /// `here` is where this value stands.
+    fn owner(&self, here: Location, place: Place) -> Option<Location> {
+        match self {
+            Node::Leaf => None,
+            Node::List(items) => items.iter().find_map(|item| item.value.owner(item.referenced, place)),
+            Node::Map(fields) => {
+                let is_here = fields.iter().any(|(name, _)| Place::from(name.referenced) == place);
+                let inner = || fields.iter().find_map(|(name, field)| field.value.owner(name.referenced, place));
+                if is_here { Some(here) } else { inner() }
             }
         }
     }
@@ -150,6 +171,14 @@ mod tests {
     fn a_list_stands_where_its_name_does() {
         assert_eq!(at("/effects"), (4, 1, "effects".into()));
         assert_eq!(at("/effects/0/needs"), (6, 5, "needs".into()));
+    }
+
+    #[test]
+    fn a_name_leads_to_its_mapping() {
+        let owner_of = |line, column, len| owner(TEXT, Place { line, column, len });
+        assert_eq!(owner_of(3, 7, 4), locate(TEXT, "/older/1"));
+        assert_eq!(owner_of(6, 5, 5), locate(TEXT, "/effects/0"));
+        assert_eq!((owner_of(4, 1, 7).line, owner_of(4, 1, 7).column), (1, 1));
     }
 
     #[test]

@@ -7,13 +7,19 @@ mod approval;
 mod effect;
 mod enrich;
 mod field;
+mod forms;
 mod guard;
 mod hmac;
 mod key;
 mod locate;
 mod parse;
+mod reads;
 mod safe;
+#[cfg(feature = "schema")]
+pub mod schema;
+mod sentence;
 mod source;
+mod suggest;
 mod wrong;
 
 use std::collections::BTreeMap;
@@ -33,11 +39,14 @@ pub use locate::Place;
 pub use parse::{File, Problem, Problems};
 pub use safe::{SafeMode, TightCap};
 pub use source::{IdAt, Scheme, Source};
+pub(crate) use suggest::suggest;
 pub use wrong::Wrong;
+pub(crate) use wrong::step;
 
-use crate::pressure::Pressure;
+use crate::limit::Rate;
+use crate::pressure::{Breaker, Pressure};
 use crate::retry::Policy;
-use crate::time::duration;
+use crate::time::DurationText;
 
 /// Everything that the flows folder says.
 #[derive(Clone, Debug, Default)]
@@ -86,25 +95,58 @@ impl Flows {
 
 /// A partner that effects call.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(from = "WrittenIntegration")]
+#[cfg_attr(feature = "schema", serde(into = "WrittenIntegration"))]
 pub struct Integration {
     /// Where its API is. Only this names a host: an event never does.
     pub base_url: String,
     /// How we prove ourselves to it.
-    #[serde(default)]
     pub auth: Auth,
     /// How long one call may take.
-    #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
     /// The header under which it takes our idempotency key.
-    #[serde(default = "idempotency_key")]
     pub idempotency_header: String,
     /// How long it remembers our key. Afterwards a `native` effect is to be trusted no more than any.
-    #[serde(default = "key_window", deserialize_with = "duration")]
     pub key_window: Duration,
     /// How hard it may be pressed.
-    #[serde(flatten)]
     pub pressure: Pressure,
+}
+
+/// An integration as it is written. Serde's `flatten` would lose the place of whatever is wrong in it.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(deny_unknown_fields)]
+struct WrittenIntegration {
+    /// Where its API is.
+    base_url: String,
+    /// How we prove ourselves to it.
+    #[serde(default)]
+    auth: Auth,
+    /// How long one call may take.
+    #[serde(with = "DurationText")]
+    timeout: Duration,
+    /// The header under which it takes our idempotency key; empty where it takes none.
+    #[serde(default = "idempotency_key")]
+    idempotency_header: String,
+    /// How long it remembers our key.
+    #[serde(default = "key_window", with = "DurationText")]
+    key_window: Duration,
+    /// How often it may be called.
+    rate: Option<Rate>,
+    /// How many calls it may have at once.
+    concurrency: Option<u32>,
+    /// When it is left alone.
+    breaker: Option<Breaker>,
+}
+
+impl From<WrittenIntegration> for Integration {
+    fn from(written: WrittenIntegration) -> Self {
+        let WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, .. } = written;
+        let WrittenIntegration { rate, concurrency, breaker, .. } = written;
+        let pressure = Pressure { rate, concurrency, breaker };
+        Integration { base_url, auth, timeout, idempotency_header, key_window, pressure }
+    }
 }
 
 fn idempotency_key() -> String {
@@ -118,6 +160,7 @@ fn key_window() -> Duration {
 
 /// How we prove ourselves to a partner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
     /// Not at all.
@@ -129,6 +172,7 @@ pub enum Auth {
 
 /// What one kind of event is, how it is keyed, and what happens for it.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     /// Its name, which is its file's name.
@@ -151,10 +195,10 @@ pub struct Flow {
     /// Events that agree in this field are processed in order.
     pub order_by: Field,
     /// How long a key is remembered.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub ttl: Duration,
     /// How old an event may get before it is given up on, counted from its acceptance or its replay.
-    #[serde(default = "max_age", deserialize_with = "duration")]
+    #[serde(default = "max_age", with = "DurationText")]
     pub max_age: Duration,
     /// Who an event is about.
     #[serde(default)]
@@ -205,6 +249,15 @@ impl Flow {
         self.effects.iter().filter(|effect| self.needs(effect).is_empty()).collect()
     }
 
+    /// The version of the schema that the sender of this body means.
+    pub fn version_of(&self, body: &Value) -> Option<u32> {
+        match self.version_at.as_ref().and_then(|field| field.of(body)) {
+            None => Some(self.version),
+            Some(Value::String(version)) => version.parse().ok(),
+            Some(version) => u32::try_from(version.as_u64()?).ok(),
+        }
+    }
+
     /// The schema of each version that a sender may use.
     pub fn schemas(&self) -> impl Iterator<Item = (u32, &Value)> {
         let older = self.older.iter().map(|(version, schema)| (*version, schema));
@@ -214,6 +267,7 @@ impl Flow {
 
 /// Which events a flow takes.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct On {
     /// The source's name.

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 use super::locate::{Place, locate};
-use super::{Flow, Flows, Wrong, approval, effect, enrich, guard, key, safe, wrong::step};
+use super::{Flow, Flows, Wrong, approval, effect, enrich, guard, key, reads, safe, sentence, step, suggest};
 use crate::contract::Contract;
 
 /// A file of the flows folder: its path inside the folder, and its text.
@@ -84,7 +84,11 @@ impl Flows {
             };
             problems.extend(read.err());
         }
-        problems.extend(flows.check().map(|(path, wrong)| Problem::locate(files, path, wrong)));
+        // Nothing is said to be missing in a file that could not be read.
+        let unread: Vec<String> = problems.iter().map(|problem| problem.file.clone()).collect();
+        let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| unread.iter().all(|path| path != file));
+        let found = flows.check().filter(|(_, wrong)| judged(wrong));
+        problems.extend(found.map(|(path, wrong)| Problem::locate(files, path, wrong)));
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
@@ -105,39 +109,58 @@ impl Flows {
 }
 
 fn yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
-    serde_saphyr::from_str(&file.text).map_err(|error| Problem {
-        file: file.path.clone(),
-        place: error.location().map_or(Place::START, Place::from),
-        what: error.without_snippet().to_string(),
-        hint: None,
-    })
+    serde_saphyr::from_str(&file.text).map_err(|error| sentence::problem(file, &error))
+}
+
+/// The file that a check of this place looks something up in.
+fn refers_to(pointer: &str) -> Option<&'static str> {
+    match pointer.rsplit('/').next() {
+        Some("source") => Some("sources.yaml"),
+        Some("integration") => Some("integrations.yaml"),
+        _ => None,
+    }
 }
 
 /// What is wrong with one flow, given its neighbours.
 fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if path != format!("flows/{}.yaml", flow.name) {
-        wrong.push(Wrong::at("/name", format!("the flow `{0}` belongs into flows/{0}.yaml", flow.name)));
+        let what = format!("the flow `{0}` belongs in flows/{0}.yaml", flow.name);
+        let hint = "rename the file: a flow under another name takes old events for new";
+        wrong.push(Wrong::at("/name", what).hint(hint));
     }
     if all.source(&flow.on.source).is_none() {
-        wrong.push(Wrong::at("/on/source", format!("sources.yaml has no source `{}`", flow.on.source)));
+        let hint = suggest(&flow.on.source, all.sources.keys().map(String::as_str));
+        let what = format!("sources.yaml has no source `{}`", flow.on.source);
+        wrong.push(Wrong::at("/on/source", what).hint(hint));
     }
     let rivals = all.flows.values().filter(|f| f.on.source == flow.on.source && f.on.event_type == flow.on.event_type);
     if rivals.count() > 1 {
-        wrong.push(Wrong::at("/on", format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source)));
+        wrong.push(
+            Wrong::at("/on", format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source))
+                .hint("an event is one flow's: give one of them another type, or all effects to one"),
+        );
     }
-    wrong.extend(check_schemas(flow));
+    let schemas = check_schemas(flow);
+    // What a schema says of a field is known once it is a schema.
+    if schemas.is_empty() {
+        wrong.extend(key::check_fields(flow));
+    }
+    wrong.extend(schemas);
     wrong.extend(key::check(flow, all.source(&flow.on.source)));
     wrong.extend(guard::check(flow));
     wrong.extend(enrich::check(flow, all));
     wrong.extend(approval::check(flow, all));
     wrong.extend(safe::check(flow));
+    wrong.extend(reads::check_flow(flow));
     wrong.extend(effect::check(flow, all));
     let policy = flow.retry.check();
     // A retry that outlives the key would run an event that its sender may send anew. Only the delays of
     // a sound policy can be added up.
     if policy.is_empty() && flow.ttl <= flow.retry.horizon() {
-        wrong.push(Wrong::at("/ttl", "ttl must be longer than all retries together"));
+        let what = "ttl must be longer than all retries together: an event could run after it is forgotten";
+        let hint = format!("retries take up to {}s", flow.retry.horizon().as_secs());
+        wrong.push(Wrong::at("/ttl", what).hint(hint));
     }
     wrong.extend(policy.into_iter().map(|wrong| wrong.under("/retry")));
     if flow.max_age >= QUEUE_RETENTION {
@@ -161,7 +184,7 @@ fn check_schemas(flow: &Flow) -> Vec<Wrong> {
     }
     wrong.extend(flow.schemas().filter_map(|(version, schema)| {
         let at = if version == flow.version { "/schema".to_owned() } else { format!("/older/{version}") };
-        Some(Wrong::at(at, format!("schema {version}: {}", Contract::compile(schema).err()?)))
+        Some(Contract::check(schema)?.under(&at))
     }));
     wrong
 }
@@ -177,9 +200,18 @@ fn check_integrations(flows: &Flows) -> Vec<Wrong> {
     found
 }
 
-/// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes.
-pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    let text = String::deserialize(deserializer)?;
+/// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes. For `#[serde(with = "Size")]`.
+pub(super) struct Size;
+
+impl Size {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bad = || D::Error::custom(format!("`{text}` is not a size; write `64KiB` or `1MiB`"));
+        read_size(&text).ok_or_else(bad)
+    }
+}
+
+fn read_size(text: &str) -> Option<usize> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let factor = match unit.trim() {
         "" | "B" => Some(1),
@@ -187,7 +219,5 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize,
         "MiB" => Some(1024 * 1024),
         _ => None,
     };
-    factor
-        .and_then(|factor: usize| digits.parse::<usize>().ok()?.checked_mul(factor))
-        .ok_or_else(|| D::Error::custom(format!("`{text}` is not a size; write `64KiB` or `1MiB`")))
+    digits.parse::<usize>().ok()?.checked_mul(factor?)
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Action, Effect, Flow, Guard, Request, Wrong};
-use crate::time::{duration, optional_duration};
+use super::{Action, Effect, Flow, Guard, Request, Wrong, suggest};
+use crate::time::{DurationText, optional_duration};
 
 /// What changes in a flow while its safe mode is on. What is not named stays.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub struct SafeMode {
     /// What is sent instead, by the effects' ids.
@@ -20,17 +21,23 @@ pub struct SafeMode {
     pub caps: BTreeMap<String, TightCap>,
     /// For how long it is turned on by itself when the breaker of one of the flow's partners opens.
     #[serde(deserialize_with = "optional_duration")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<DurationText>"),
+        serde(serialize_with = "super::schema::some")
+    )]
     pub on_breaker: Option<Duration>,
 }
 
 /// A cap in safe mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct TightCap {
     /// How many.
     pub limit: u32,
     /// In how long.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub per: Duration,
 }
 
@@ -66,10 +73,13 @@ pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
     let is_call = |id: &str| flow.effects.iter().any(|e| e.id == id && matches!(e.action, Action::Call(_)));
     let no_call = safe.requests.keys().filter(|id| !is_call(id)).map(|id| {
         Wrong::at(format!("/safe_mode/requests/{id}"), format!("`{id}` is no effect of this flow that calls a partner"))
+            .hint(suggest(id, flow.effects.iter().map(|effect| effect.id.as_str())))
     });
     let no_effect = safe.skip.iter().enumerate().filter(|(_, id)| !flow.effects.iter().any(|e| e.id == **id));
-    let no_effect = no_effect
-        .map(|(index, id)| Wrong::at(format!("/safe_mode/skip/{index}"), format!("`{id}` is no effect of this flow")));
+    let no_effect = no_effect.map(|(index, id)| {
+        Wrong::at(format!("/safe_mode/skip/{index}"), format!("`{id}` is no effect of this flow"))
+            .hint(suggest(id, flow.effects.iter().map(|effect| effect.id.as_str())))
+    });
     let loose = safe.caps.iter().filter_map(|(channel, tight)| {
         let cap = flow.caps().find(|cap| cap.channel == *channel);
         let what = match cap {

@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Field, File, Flows, Hmac, Problem, Problems, Wrong, parse, wrong::step};
+use super::forms::text_or_map;
+#[cfg(feature = "schema")]
+use super::schema;
+use super::{Field, File, Flows, Hmac, Problem, Problems, Wrong, parse::Size, wrong::step};
 use crate::limit::Rate;
+#[cfg(feature = "schema")]
+use crate::time::DurationText;
 use crate::time::duration;
 
 /// How far a sender's clock may be from ours, unless its source says otherwise.
@@ -13,6 +18,7 @@ const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// A sender: how it proves itself, and what it may send.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// How its deliveries are signed.
@@ -20,9 +26,10 @@ pub struct Source {
     /// How far its clock may be from ours, where its scheme signs the time. [`Source::tolerance`]
     /// knows what holds where nothing is said.
     #[serde(default, deserialize_with = "some_duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<DurationText>"), serde(serialize_with = "schema::some"))]
     pub tolerance: Option<Duration>,
     /// The largest body that it may send, in bytes.
-    #[serde(deserialize_with = "parse::bytes")]
+    #[serde(with = "Size")]
     pub max_body: usize,
     /// How much it may send.
     pub rate: Rate,
@@ -45,8 +52,7 @@ impl Source {
 
 /// Where the provider's own id of an event stands. Only signed content will do: whoever could alter
 /// the id could pass one event for two.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdAt {
     /// In a field of the body.
     Field(Field),
@@ -57,8 +63,34 @@ pub enum IdAt {
     },
 }
 
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct InHeader {
+    header: String,
+}
+
+impl From<Field> for IdAt {
+    fn from(field: Field) -> Self {
+        IdAt::Field(field)
+    }
+}
+
+impl From<InHeader> for IdAt {
+    fn from(InHeader { header }: InHeader) -> Self {
+        IdAt::Header { header }
+    }
+}
+
+impl<'de> Deserialize<'de> for IdAt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_or_map::<_, Field, InHeader, _>(deserializer, "a field, as `data.id`, or `{header: webhook-id}`")
+    }
+}
+
 /// How a source signs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
     /// <https://www.standardwebhooks.com>

@@ -10,6 +10,7 @@ use serde::Deserialize;
 /// In YAML `50/s`, or `{limit: 600/min, burst: 50}`. Without a burst the whole count may come at
 /// once, because that is what the header `q=600;w=60` tells a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Form")]
 pub struct Rate {
     count: u32,
@@ -114,6 +115,7 @@ impl fmt::Display for Rate {
 
 /// `50/s`, or `{limit: 600/min, burst: 50}`.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "not a rate; write `50/s`, or `{limit: 600/min, burst: 50}`")]
 enum Form {
     Plain(String),
@@ -121,6 +123,7 @@ enum Form {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct BurstForm {
     limit: String,

@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::gate::Ended;
 use crate::flow::Wrong;
-use crate::time::{Timestamp, duration};
+use crate::time::{DurationText, Timestamp};
 
 /// When an integration is left alone, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Breaker {
     /// The time over which calls are counted.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub window: Duration,
     /// Fewer calls than this in a window say nothing.
     pub min_calls: u32,
     /// The share of failures, from 0 to 1, at which it opens.
     pub error_rate: f64,
     /// How long nobody calls.
-    #[serde(deserialize_with = "duration")]
+    #[serde(with = "DurationText")]
     pub open_for: Duration,
     /// How many calls are then tried. If all succeed it closes, and with the first failure it opens
     /// again.

@@ -332,7 +332,7 @@ async fn an_effect_whose_condition_is_false_is_skipped_and_counts_as_done() {
 
 #[tokio::test]
 async fn a_condition_that_cannot_be_decided_decides_nothing() {
-    let world = World::with(flow_of(&[("a", "guarantee: native, when: event.data.nothing.at_all")]));
+    let world = World::with(flow_of(&[("a", "guarantee: native, when: flow.nothing.at_all")]));
     let id = accepted(&world).await;
     world.poll().await;
     assert_eq!(reason(&world, &id).await, Some(Reason::Template));

@@ -1,4 +1,4 @@
-//! The flows folder on disk.
+//! The flows folder on disk: the one adapter that needs nothing but a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub fn read_files(folder: &Path) -> Result<Vec<File>, FlowsError> {
     for entry in std::fs::read_dir(&flows).map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })? {
         let entry = entry.map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".yaml") {
+        // A file with the other ending is refused by its name, not passed over in silence.
+        if name.ends_with(".yaml") || name.ends_with(".yml") {
             paths.push(format!("flows/{name}"));
         }
     }
