@@ -2,11 +2,12 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run stop replay test sim mutants check lint fuzz deny build deploy clean
+.PHONY: help run stop replay test sim mutants chaos check lint schemas fuzz deny build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
 local := cargo run --quiet --bin local --
+ledgerline := cargo run --quiet --bin ledgerline --
 
 ARCH ?= arm64
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
@@ -56,6 +57,7 @@ check: ## Formatting, lints, the core without AWS, the flows, the template
 	@$(MAKE) --no-print-directory lint
 
 lint: ## Check what would be deployed: the flows, the template (cfn-lint, sam validate)
+	$(ledgerline) flows check infra/flows
 	$(local) lint
 
 # libFuzzer needs coverage counters in the code under test, and speed: the tests are built once more, beside the others.
@@ -79,6 +81,9 @@ deny: ## Licences, bans and sources by cargo-deny (ARGS=advisories needs a netwo
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo install --locked cargo-deny, then again; \
 	make test holds the same lists with no tool" >&2; exit 1; }
 	cargo deny $(if $(filter advisories,$(ARGS)),,--offline) check $(or $(ARGS),bans licenses sources)
+
+schemas: ## Write the JSON Schemas of the flow files anew, for editors
+	$(ledgerline) flows schemas infra/flows
 
 build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm64 is not installed)
 	$(local) tools --deploy

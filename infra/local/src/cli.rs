@@ -35,7 +35,7 @@ enum Verb {
     },
     /// End the cloud that is up.
     Stop,
-    /// Check what would be deployed: the flows and the template.
+    /// Check the template that would be deployed.
     Lint,
     /// Install the tools, and do nothing else.
     Tools {

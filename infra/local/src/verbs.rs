@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use shared::flow::Flows;
-use shared::folder::read_files;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -86,12 +84,9 @@ async fn runs(pid: &str) -> Result<bool> {
     Ok(shown.contains("local") && !shown.starts_with('Z'))
 }
 
-/// Check what would be deployed: the flows and the template.
+/// Check the template that would be deployed. `ledgerline flows check` does so for the flows.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
-    // A source that anybody could pass for is good for trying things out, and for nothing else.
-    let flows = read_files(&project.flows())?;
-    Flows::parse(&flows)?.deployable(&flows)?;
     let tools = Progress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
     let template = project.template();
     let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));

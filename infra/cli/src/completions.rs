@@ -1,0 +1,18 @@
+//! Completion scripts for shells.
+
+use anyhow::Result;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::{Cli, Verdict};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ledgerline completions bash > ~/.local/share/bash-completion/completions/ledgerline
+  ledgerline completions zsh  > \"${fpath[1]}/_ledgerline\"
+  ledgerline completions fish > ~/.config/fish/completions/ledgerline.fish";
+
+pub(crate) fn print(shell: Shell) -> Result<Verdict> {
+    clap_complete::generate(shell, &mut Cli::command(), "ledgerline", &mut std::io::stdout());
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,81 @@
+//! Events in files: a body alone, or `{"headers": {…}, "body": {…}}`.
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+use shared::contract::{Contract, Violation};
+use shared::event::Event;
+use shared::flow::{Flow, Flows, IdAt};
+use shared::key::Names;
+use shared::time::Timestamp;
+use shared::trace::Trace;
+
+/// An event as a sender sends it.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) body: Value,
+    headers: Map<String, Value>,
+}
+
+/// Why an event would not be accepted. No value is named.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl Delivery {
+    /// Reads an event.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let body: Value = serde_json::from_str(text).context("this is not JSON")?;
+        Ok(match body {
+            Value::Object(mut both) if is_wrapped(&both) => {
+                let headers = both.remove("headers").and_then(|headers| headers.as_object().cloned());
+                Delivery { body: both.remove("body").unwrap_or_default(), headers: headers.unwrap_or_default() }
+            }
+            body => Delivery { body, headers: Map::new() },
+        })
+    }
+
+    /// The flows whose source would call this event by their type.
+    pub(crate) fn flows<'f>(&self, flows: &'f Flows) -> Vec<&'f Flow> {
+        let takes = |flow: &&Flow| {
+            let source = flows.source(&flow.on.source);
+            source.and_then(|source| source.type_at.of(&self.body)).is_some_and(|name| *name == flow.on.event_type)
+        };
+        flows.all().filter(takes).collect()
+    }
+
+    /// The event that a flow would make of it: validated, trimmed, keyed.
+    pub(crate) fn event(&self, flow: &Flow, flows: &Flows, now: Timestamp) -> Result<Event, Refused> {
+        let unknown = || Refused("it names a version of the schema that the flow does not have".into());
+        let version = flow.version_of(&self.body).ok_or_else(unknown)?;
+        let (_, schema) = flow.schemas().find(|(known, _)| *known == version).ok_or_else(unknown)?;
+        let contract = Contract::compile(schema).map_err(Refused)?;
+        let payload = contract.admit(self.body.clone()).map_err(|violations| Refused(sentence(&violations)))?;
+        let id = self.id(flow, flows);
+        let names = Names { id: id.as_deref(), idempotency_key: self.header("idempotency-key") };
+        let made = Event::new(flow, version, payload, names, now, Trace::start(0, 0, 0));
+        made.map_err(|error| Refused(error.to_string()))
+    }
+
+    fn id(&self, flow: &Flow, flows: &Flows) -> Option<String> {
+        match flows.source(&flow.on.source)?.id_at.as_ref()? {
+            IdAt::Field(field) => Some(field.of(&self.body)?.as_str()?.to_owned()),
+            IdAt::Header { header } => self.header(header).map(str::to_owned),
+        }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))?.1.as_str()
+    }
+}
+
+fn is_wrapped(fields: &Map<String, Value>) -> bool {
+    fields.len() == 2 && fields.contains_key("body") && fields.get("headers").is_some_and(Value::is_object)
+}
+
+fn sentence(violations: &[Violation]) -> String {
+    let each: Vec<String> = violations.iter().map(|v| format!("{} breaks `{}`", place(&v.pointer), v.rule)).collect();
+    format!("it does not match the schema: {}", each.join(", "))
+}
+
+fn place(pointer: &str) -> &str {
+    if pointer.is_empty() { "the event" } else { pointer }
+}

@@ -1,0 +1,216 @@
+//! `ledgerline flows keys`
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+use shared::event::Event;
+use shared::flow::{Field, Flow, Flows};
+use shared::key::fingerprint;
+use shared::time::{Timestamp, Unit};
+
+use super::Common;
+use crate::delivery::Delivery;
+use crate::{Verdict, folder, output};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ledgerline flows keys export.jsonl                       one event a line, as senders send it
+  ledgerline flows keys export.jsonl --flow lead-routing   every line is an event of this flow
+  ledgerline flows keys export.jsonl --at data.created_at  where an event says when it happened
+
+A line may also be {\"headers\": {…}, \"body\": {…}}. No value of an event is printed.
+Exit code 1 says that different payloads share a key: the second one would never be acted on.";
+
+/// Run the key over exported events: what would be taken for the same event, and what would not.
+#[derive(Debug, Args)]
+pub struct Keys {
+    /// Events, one a line.
+    events: PathBuf,
+    /// The flow. Without it, each event's type says which.
+    #[arg(long)]
+    flow: Option<String>,
+    /// The field that says when an event happened, for near misses.
+    #[arg(long, default_value = "timestamp")]
+    at: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What the keys make of an export.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// How many lines were events.
+    pub events: usize,
+    /// How many of them are different, by their keys.
+    pub distinct: usize,
+    /// How many say again what one before said: the same key, the same payload.
+    pub repeats: usize,
+    /// Lines that would not be accepted, and why.
+    pub refused: Vec<(usize, String)>,
+    /// Different payloads under one key: all but the first would never be acted on.
+    pub collisions: Vec<Collision>,
+    /// The same entity within one minute under different keys: perhaps one event, acted on twice.
+    pub near_misses: Vec<NearMiss>,
+}
+
+/// Different payloads under one key.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Collision {
+    /// The key.
+    pub key: String,
+    /// Where they stand.
+    pub lines: Vec<usize>,
+    /// In what they differ.
+    pub differ_in: Vec<String>,
+}
+
+/// The same entity within one minute under different keys.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct NearMiss {
+    /// The message group of both.
+    pub group: String,
+    /// Where they stand.
+    pub lines: Vec<usize>,
+    /// In what they differ.
+    pub differ_in: Vec<String>,
+}
+
+impl Keys {
+    pub(crate) fn run(self) -> Result<Verdict> {
+        let files = folder::read(&folder::find(self.common.folder)?)?;
+        let Some(flows) = folder::parse(&files) else { return Ok(Verdict::Problems) };
+        let text = std::fs::read_to_string(&self.events);
+        let text = text.with_context(|| format!("cannot read {}", self.events.display()))?;
+        let at: Field = self.at.parse().map_err(anyhow::Error::msg)?;
+        let report = report(&text, &flows, self.flow.as_deref(), &at)?;
+        if self.common.json {
+            output::json(&json!(report))
+        } else {
+            show(&report)
+        }
+        Ok(if report.collisions.is_empty() { Verdict::Fine } else { Verdict::Problems })
+    }
+}
+
+/// Runs the keys over an export.
+pub fn report(text: &str, flows: &Flows, flow: Option<&str>, at: &Field) -> Result<Report> {
+    if let Some(name) = flow.filter(|name| flows.flow(name).is_none()) {
+        bail!("there is no flow `{name}`");
+    }
+    let mut report = Report::default();
+    let mut events = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match event(line, flows, flow) {
+            Ok(event) => events.push((index + 1, event)),
+            Err(why) => report.refused.push((index + 1, why)),
+        }
+    }
+    let by_key = grouped(&events, |event| Some(event.id.to_string()));
+    report.events = events.len();
+    report.distinct = by_key.len();
+    for (key, same) in by_key {
+        let differ_in = differences(&same);
+        let payloads: BTreeSet<String> = same.iter().map(|(_, event)| fingerprint(&event.payload)).collect();
+        report.repeats += same.len() - payloads.len();
+        if !differ_in.is_empty() {
+            report.collisions.push(Collision { key, lines: lines(&same), differ_in });
+        }
+    }
+    let minute = |event: &Event| Some((event.group.clone(), moment(event, at)?.floor(Unit::Minute.duration())));
+    for ((group, _), close) in grouped(&events, minute) {
+        let keys: BTreeSet<&str> = close.iter().map(|(_, event)| event.id.as_str()).collect();
+        if keys.len() > 1 {
+            report.near_misses.push(NearMiss { group, lines: lines(&close), differ_in: differences(&close) });
+        }
+    }
+    Ok(report)
+}
+
+fn event(line: &str, flows: &Flows, flow: Option<&str>) -> Result<Event, String> {
+    let delivery = Delivery::parse(line).map_err(|error| error.to_string())?;
+    let flow: &Flow = match flow {
+        Some(name) => flows.flow(name),
+        None => delivery.flows(flows).first().copied(),
+    }
+    .ok_or("no flow takes its type")?;
+    delivery.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)
+}
+
+type Numbered = (usize, Event);
+
+fn grouped<K: Ord>(events: &[Numbered], by: impl Fn(&Event) -> Option<K>) -> BTreeMap<K, Vec<&Numbered>> {
+    let mut groups: BTreeMap<K, Vec<&Numbered>> = BTreeMap::new();
+    for numbered in events {
+        if let Some(key) = by(&numbered.1) {
+            groups.entry(key).or_default().push(numbered);
+        }
+    }
+    groups
+}
+
+fn lines(events: &[&Numbered]) -> Vec<usize> {
+    events.iter().map(|(line, _)| *line).collect()
+}
+
+fn moment(event: &Event, at: &Field) -> Option<Timestamp> {
+    Timestamp::parse(at.of(&event.payload)?.as_str()?)
+}
+
+/// The places in which the payloads are not all the same. Never the values.
+fn differences(events: &[&Numbered]) -> Vec<String> {
+    let mut places = BTreeSet::new();
+    let mut payloads = events.iter().map(|(_, event)| &event.payload);
+    if let Some(first) = payloads.next() {
+        payloads.for_each(|other| differing(first, other, &mut Vec::new(), &mut places));
+    }
+    places.into_iter().collect()
+}
+
+fn differing(one: &Value, other: &Value, at: &mut Vec<String>, places: &mut BTreeSet<String>) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            for name in names {
+                at.push(name.clone());
+                let value = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                differing(&value(one), &value(other), at, places);
+                at.pop();
+            }
+        }
+        _ if one != other => drop(places.insert(at.join("."))),
+        _ => (),
+    }
+}
+
+fn show(report: &Report) {
+    let Report { events, distinct, repeats, refused, collisions, near_misses } = report;
+    anstream::println!("{} under {}", output::count(*events, "event"), output::count(*distinct, "key"));
+    let number = |number: &usize| number.to_string();
+    let joined = |numbers: &[usize]| numbers.iter().map(number).collect::<Vec<_>>().join(", ");
+    anstream::println!("{repeats} said again what one before said: acted on once");
+    if !collisions.is_empty() {
+        anstream::println!(
+            "\n{}: only the first is acted on",
+            output::styled(output::BAD, output::count(collisions.len(), "collision"))
+        );
+        let rows = collisions.iter().map(|c| [c.key[..12].to_owned(), joined(&c.lines), c.differ_in.join(", ")]);
+        output::table(["key", "lines", "differ in"], &rows.collect::<Vec<_>>());
+    }
+    if !near_misses.is_empty() {
+        anstream::println!(
+            "\n{}: one entity, one minute, several keys",
+            output::styled(output::BOLD, output::count(near_misses.len(), "near miss"))
+        );
+        let rows = near_misses.iter().map(|n| [n.group[..12].to_owned(), joined(&n.lines), n.differ_in.join(", ")]);
+        output::table(["group", "lines", "differ in"], &rows.collect::<Vec<_>>());
+    }
+    if !refused.is_empty() {
+        anstream::println!("\n{} would be refused", output::styled(output::BOLD, output::count(refused.len(), "line")));
+        let rows = refused.iter().map(|(line, why)| [line.to_string(), why.clone()]);
+        output::table(["line", "why"], &rows.collect::<Vec<_>>());
+    }
+}

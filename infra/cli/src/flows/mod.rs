@@ -1,0 +1,57 @@
+//! `ledgerline flows`: what the flow files say, and what they would do.
+
+pub mod check;
+pub mod diff;
+pub mod keys;
+pub mod plan;
+pub mod schemas;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::Verdict;
+
+/// What can be done with flow files.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Tell everything that is wrong with the flow files.
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Check),
+    /// Tell in words what changed since a revision, and whether old events become new again.
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(diff::Diff),
+    /// Show what an event would do, effect by effect, without its values. Nothing is called.
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(plan::Plan),
+    /// Run the key over exported events: what would be taken for the same event, and what would not.
+    #[command(after_help = keys::EXAMPLES)]
+    Keys(keys::Keys),
+    /// Write the JSON Schemas by which editors complete and check flow files.
+    Schemas(schemas::Schemas),
+}
+
+impl Verb {
+    /// Does what was asked.
+    pub fn run(self) -> Result<Verdict> {
+        match self {
+            Verb::Check(check) => check.run(),
+            Verb::Diff(diff) => diff.run(),
+            Verb::Plan(plan) => plan.run(),
+            Verb::Keys(keys) => keys.run(),
+            Verb::Schemas(schemas) => schemas.run(),
+        }
+    }
+}
+
+/// What all verbs take.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// The flows folder. Without it, the one of the project that you are in.
+    #[arg(long = "in", value_name = "DIR", global = true)]
+    folder: Option<PathBuf>,
+    /// Print JSON for scripts.
+    #[arg(long)]
+    json: bool,
+}

@@ -1,0 +1,33 @@
+//! `ledgerline flows schemas`
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use shared::flow::schema::schemas;
+
+use crate::{Verdict, folder};
+
+/// Write the JSON Schemas by which editors complete and check flow files.
+#[derive(Debug, Args)]
+pub struct Schemas {
+    /// The flows folder. Without it, the one of the project that you are in.
+    folder: Option<PathBuf>,
+}
+
+impl Schemas {
+    pub(crate) fn run(self) -> Result<Verdict> {
+        let folder = folder::find(self.folder)?.join("schema");
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        for (name, text) in texts() {
+            let path = folder.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(Verdict::Fine)
+    }
+}
+
+/// The text of each schema file, by its name.
+pub fn texts() -> impl Iterator<Item = (&'static str, String)> {
+    schemas().into_iter().map(|(name, schema)| (name, format!("{schema:#}\n")))
+}

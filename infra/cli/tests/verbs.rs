@@ -1,0 +1,196 @@
+//! The command as people and scripts use it: its words, its JSON and its exit codes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn good() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken/_good")
+}
+
+fn ledgerline(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ledgerline"));
+    command.current_dir(root()).args(arguments).output().expect("it runs")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it ended by itself")
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn answer(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", words(output)))
+}
+
+/// A folder of its own for a test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(folder.join("flows")).expect("a folder");
+    folder
+}
+
+/// The good flows in a repository, at its first commit.
+fn repository(name: &str) -> PathBuf {
+    let folder = scratch(name);
+    for file in ["sources.yaml", "integrations.yaml", "flows/leads.yaml"] {
+        std::fs::copy(good().join(file), folder.join(file)).expect("a copy");
+    }
+    let who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
+    for arguments in [vec!["init", "-q"], vec!["add", "-A"], [&who[..], &["commit", "-qm", "first"]].concat()] {
+        let status = Command::new("git").current_dir(&folder).args(&arguments).status().expect("git runs");
+        assert!(status.success(), "git {arguments:?}");
+    }
+    folder
+}
+
+fn edit(path: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(path).expect("a text");
+    assert!(text.contains(from), "{from}");
+    std::fs::write(path, text.replace(from, to)).expect("it is written");
+}
+
+fn diff(folder: &Path) -> Output {
+    ledgerline(&["flows", "diff", "HEAD", &folder.to_string_lossy()])
+}
+
+#[test]
+fn a_check_says_by_its_exit_code_what_it_found() {
+    assert_eq!(code(&ledgerline(&["flows", "check"])), 0, "the shipped flows are good");
+    assert_eq!(code(&ledgerline(&["flows", "check", "infra"])), 2, "there are no flows");
+    assert_eq!(code(&ledgerline(&["flows", "chekc"])), 2);
+
+    let folder = repository("check");
+    edit(&folder.join("flows/leads.yaml"), "max_attempts: 3", "max_attempts: 0");
+    edit(&folder.join("sources.yaml"), "scheme: standard-webhooks", "scheme: github\n  tolerance: 5m");
+    let found = ledgerline(&["flows", "check", "--json", &folder.to_string_lossy()]);
+    assert_eq!(code(&found), 1);
+    let problems = answer(&found)["problems"].as_array().cloned().expect("a list");
+    let places: Vec<Value> = problems.iter().map(|p| json!([p["file"], p["line"], p["column"]])).collect();
+    assert_eq!(places, [json!(["sources.yaml", 3, 14]), json!(["flows/leads.yaml", 48, 17])], "all at once");
+}
+
+#[test]
+fn a_source_that_anybody_could_pass_for_is_for_local_development() {
+    let folder = repository("unsigned");
+    edit(&folder.join("sources.yaml"), "standard-webhooks", "none");
+    let folder = folder.to_string_lossy();
+    assert_eq!(code(&ledgerline(&["flows", "check", &folder])), 1);
+    assert_eq!(code(&ledgerline(&["flows", "check", "--allow-unsigned", &folder])), 0);
+}
+
+#[test]
+fn a_diff_tells_what_changed_and_takes_no_layout_for_a_change() {
+    let folder = repository("diff");
+    assert!(words(&diff(&folder)).contains("Nothing changed"));
+
+    let flow = folder.join("flows/leads.yaml");
+    edit(&flow, "# A lead", "# Another comment. A lead");
+    edit(&flow, "on: {source: web-forms, type: lead.created}", "on:\n  source: web-forms\n  type: lead.made");
+    edit(&flow, "ttl: 24h", "ttl: 48h");
+    edit(&flow, "    needs: [crm]\n", "");
+    let changed = diff(&folder);
+    let told = words(&changed);
+    assert_eq!(code(&changed), 0, "{told}");
+    for line in
+        ["on.type was `lead.created`, is `lead.made`", "ttl was `24h`, is `48h`", "effects.notify.needs is gone"]
+    {
+        assert!(told.contains(line), "{line} in {told}");
+    }
+    assert!(!told.contains("on.source"), "{told}");
+}
+
+#[test]
+fn a_diff_warns_when_old_events_become_new_again() {
+    for (name, from, to) in [
+        ("version", "key:\n  version: 1", "key:\n  version: 2"),
+        ("fields", "    - id\n", "    - at\n"),
+        ("normalisers", "[trim, lower]", "[lower]"),
+        ("bucket", "  fields:", "  bucket: {field: at, every: 5m}\n  fields:"),
+        ("name", "name: leads", "name: prospects"),
+    ] {
+        let folder = repository(&format!("resets-{name}"));
+        edit(&folder.join("flows/leads.yaml"), from, to);
+        let told = diff(&folder);
+        assert_eq!(code(&told), 3, "{name}: {}", words(&told));
+        assert!(words(&told).contains("resets dedup"), "{name}");
+    }
+    let folder = repository("resets-file");
+    std::fs::rename(folder.join("flows/leads.yaml"), folder.join("flows/prospects.yaml")).expect("a new name");
+    assert_eq!(code(&diff(&folder)), 3);
+}
+
+#[test]
+fn a_plan_shows_every_effect_and_no_value() {
+    let planned = ledgerline(&["flows", "plan", "events/lead-created.json"]);
+    let told = words(&planned);
+    assert_eq!(code(&planned), 0, "{told}");
+    assert!(told.contains("PUT https://api.crm.example.com/v2/leads/‹text"), "{told}");
+    assert!(told.contains("Idempotency-Key: ") && told.contains("/crm"), "{told}");
+    assert!(told.contains("dropped data.browser"), "{told}");
+
+    let event = std::fs::read_to_string(root().join("events/lead-created.json")).expect("the event");
+    let event: Value = serde_json::from_str(&event).expect("JSON");
+    for value in event["data"].as_object().expect("fields").values().filter_map(Value::as_str) {
+        assert!(!told.contains(value), "{value} in {told}");
+    }
+}
+
+#[test]
+fn a_plan_of_what_would_be_refused_says_why() {
+    let file = scratch("plan").join("event.json");
+    std::fs::write(&file, r#"{"type": "lead.created", "data": {"event_id": "e", "tenant": "t", "email": "hunter2"}}"#)
+        .expect("it is written");
+    let refused = ledgerline(&["flows", "plan", &file.to_string_lossy()]);
+    assert_eq!(code(&refused), 1);
+    assert!(words(&refused).contains("/data/email breaks `pattern`"), "{}", words(&refused));
+    assert!(!words(&refused).contains("hunter2"));
+}
+
+#[test]
+fn keys_tell_collisions_from_repeats_and_near_misses() {
+    let event = |id: &str, company: &str, at: &str| {
+        json!({"type": "lead.created", "timestamp": at,
+               "data": {"event_id": id, "tenant": "t", "email": "a@example.com", "company": company}})
+        .to_string()
+    };
+    let lines = [
+        event("e1", "Acme", "2026-11-16T09:00:01Z"),
+        event("e1", "Acme", "2026-11-16T09:00:01Z"),
+        event("e1", "Umbrella", "2026-11-16T09:00:01Z"),
+        event("e2", "Acme", "2026-11-16T09:00:40Z"),
+        event("e3", "Acme", "2026-11-16T10:00:00Z"),
+        "{}".into(),
+    ];
+    let file = scratch("keys").join("export.jsonl");
+    std::fs::write(&file, lines.join("\n")).expect("it is written");
+    let found = ledgerline(&["flows", "keys", "--json", &file.to_string_lossy()]);
+    let report = answer(&found);
+    assert_eq!(code(&found), 1);
+    assert_eq!((&report["events"], &report["distinct"], &report["repeats"]), (&json!(5), &json!(3), &json!(1)));
+    assert_eq!(report["collisions"][0]["lines"], json!([1, 2, 3]));
+    assert_eq!(report["collisions"][0]["differ_in"], json!(["data.company"]));
+    assert_eq!(report["near_misses"][0]["lines"], json!([1, 2, 3, 4]));
+    assert_eq!(report["refused"][0][0], 6);
+    assert!(!words(&found).contains("Umbrella"), "no value is printed");
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(words(&ledgerline(&["completions", shell])).contains("ledgerline"), "{shell}");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    assert!(!words(&ledgerline(&["flows", "check"])).contains('\u{1b}'));
+}
