@@ -203,7 +203,7 @@ fn request(effect: &Effect, call: &Call, event: &Event, row: &Row, flows: &Flows
 fn assumed_done(effect: &Effect, now: Timestamp) -> Entry {
     let kept = effect.results().map(|name| (name.to_owned(), json!(format!("‹{}.{name}›", effect.id))));
     let progress = Progress::Done { result: Value::Object(kept.collect::<Map<_, _>>()) };
-    Entry { attempts: 1, since: now, at: now, progress }
+    Entry { attempts: 1, since: now, at: now, doubtful: false, progress }
 }
 
 fn show(planned: &Planned) {

@@ -1,0 +1,79 @@
+//! The schemas that editors use: up to date, fit for the shipped files, and of use.
+
+use std::path::{Path, PathBuf};
+
+use ledgerline::flows::schemas::texts;
+use serde_json::Value;
+
+fn flows() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../flows")
+}
+
+fn broken(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken").join(case)
+}
+
+/// Why a file does not match the schema of its kind.
+fn violations(path: &Path) -> Vec<String> {
+    let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    let kind = match name.as_str() {
+        "sources.yaml" => "sources.json",
+        "integrations.yaml" => "integrations.json",
+        _ => "flow.json",
+    };
+    let (_, schema) = texts().find(|(name, _)| *name == kind).expect("a schema");
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    validator.iter_errors(&file).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+fn shipped() -> Vec<PathBuf> {
+    let own = std::fs::read_dir(flows().join("flows")).expect("the flows").map(|file| file.expect("a file").path());
+    own.chain(["sources.yaml", "integrations.yaml"].map(|name| flows().join(name))).collect()
+}
+
+#[test]
+fn the_schemas_are_up_to_date() {
+    for (name, text) in texts() {
+        let kept = std::fs::read_to_string(flows().join("schema").join(name)).unwrap_or_default();
+        assert!(kept == text, "{name} is out of date: `make schemas` writes it anew");
+    }
+}
+
+#[test]
+fn the_shipped_files_match_and_say_by_which_schema() {
+    for path in shipped() {
+        assert_eq!(violations(&path), Vec::<String>::new(), "{}", path.display());
+        let text = std::fs::read_to_string(&path).expect("a text");
+        let schema = text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema="));
+        let schema = path.parent().expect("a folder").join(schema.expect("it names its schema"));
+        assert!(schema.is_file(), "{}", schema.display());
+    }
+    assert_eq!(violations(&broken("_good/flows/leads.yaml")), Vec::<String>::new());
+}
+
+/// An editor shows these while they are typed; what needs other files is left to the check.
+#[test]
+fn broken_files_do_not_match() {
+    for case in [
+        "field-typo/flows/leads.yaml",
+        "field-typo-at-top/flows/leads.yaml",
+        "field-missing/flows/leads.yaml",
+        "type-text-for-list/flows/leads.yaml",
+        "type-text-for-number/flows/leads.yaml",
+        "duration-in-words/flows/leads.yaml",
+        "duration-bare-number/flows/leads.yaml",
+        "jitter-unknown/flows/leads.yaml",
+        "guarantee-unknown/flows/leads.yaml",
+        "method-unknown/flows/leads.yaml",
+        "key-normaliser-unknown/flows/leads.yaml",
+        "key-bucket-without-every/flows/leads.yaml",
+        "integration-field-typo/integrations.yaml",
+        "scheme-unknown/sources.yaml",
+        "size-unknown-unit/sources.yaml",
+    ] {
+        assert!(!violations(&broken(case)).is_empty(), "{case} matches");
+    }
+}
