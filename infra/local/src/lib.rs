@@ -12,6 +12,7 @@
 //! state that outlives the process, other than the demo's secrets.
 
 pub mod command;
+pub mod dice;
 pub mod ports;
 pub mod progress;
 pub mod project;

@@ -27,12 +27,25 @@ pub struct Call {
     pub body: Value,
     /// The status of the answer, or `null` where there was none.
     pub status: Option<u16>,
-    /// What was done, in a word: `ok`, `status`, `hang`, `reset`, `slow`.
+    /// What was done, in a word: `ok`, `status`, `hang`, `reset`, `slow`, `slow_body`.
     pub mode: String,
     /// Whether it had its effect at the partner.
     pub applied: bool,
     /// Whether its answer was that of an earlier call with the same key.
     pub replayed: bool,
+}
+
+impl Call {
+    /// What went wrong with it, in a few words; nothing where all was well.
+    pub fn fault(&self) -> Option<String> {
+        let happened = if self.applied || self.replayed { " after the effect" } else { "" };
+        match (self.mode.as_str(), self.status) {
+            ("ok", _) => None,
+            ("status", Some(status)) => Some(format!("{status}{happened}")),
+            ("slow_body", _) => Some("slow body".into()),
+            (mode, _) => Some(format!("{mode}{happened}")),
+        }
+    }
 }
 
 /// What a call said.

@@ -5,11 +5,15 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::fault::Chance;
+
 /// How one integration treats its next calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
     /// What it does with a call.
     pub mode: Mode,
+    /// What it does instead, by chance.
+    pub chance: Option<Chance>,
     /// For how many calls; afterwards it is well again. Without a number, until told otherwise.
     pub times: Option<u32>,
     /// Whether it honours idempotency keys.
@@ -21,12 +25,14 @@ pub struct Behaviour {
 pub enum Mode {
     /// Apply it and answer 200.
     Ok,
-    /// Apply nothing and answer with this status.
+    /// Answer with this status.
     Status {
         /// The HTTP status.
         status: u16,
         /// The `Retry-After` header's value.
         retry_after: Option<String>,
+        /// Whether the effect happens: unless told otherwise, if the status is a success.
+        apply: bool,
     },
     /// Answer nothing for this long, then close the connection.
     Hang {
@@ -45,6 +51,11 @@ pub enum Mode {
         /// How late.
         time: Duration,
     },
+    /// Apply it and begin to answer 200 at once, but end the answer's body late.
+    SlowBody {
+        /// How late.
+        time: Duration,
+    },
 }
 
 impl Mode {
@@ -56,13 +67,21 @@ impl Mode {
             Self::Hang { .. } => "hang",
             Self::Reset { .. } => "reset",
             Self::Slow { .. } => "slow",
+            Self::SlowBody { .. } => "slow_body",
         }
+    }
+}
+
+impl Behaviour {
+    /// Its mode's name in control requests.
+    pub(super) fn name(&self) -> &'static str {
+        if self.chance.is_some() { "chance" } else { self.mode.name() }
     }
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { mode: Mode::Ok, times: None, idempotent: true }
+        Self { mode: Mode::Ok, chance: None, times: None, idempotent: true }
     }
 }
 
@@ -76,6 +95,8 @@ struct Control {
     apply: Option<bool>,
     seconds: Option<u64>,
     ms: Option<u64>,
+    seed: Option<u64>,
+    percent: Option<u8>,
     times: Option<u32>,
     idempotent: Option<bool>,
 }
@@ -84,26 +105,44 @@ struct Control {
 pub(super) fn parse(body: &[u8]) -> Result<Behaviour, String> {
     let control: Control = serde_json::from_slice(body)
         .map_err(|error| format!(r#"{error}. Write something like {{"mode":"status","status":500,"times":3}}."#))?;
-    Ok(Behaviour { mode: mode(&control)?, times: control.times, idempotent: control.idempotent.unwrap_or(true) })
+    Ok(Behaviour {
+        mode: mode(&control)?,
+        chance: chance(&control)?,
+        times: control.times,
+        idempotent: control.idempotent.unwrap_or(true),
+    })
 }
 
 fn mode(control: &Control) -> Result<Mode, String> {
     match control.mode.as_str() {
-        "ok" => Ok(Mode::Ok),
+        "ok" | "chance" => Ok(Mode::Ok),
         "status" => {
-            Ok(Mode::Status { status: status(control)?, retry_after: control.retry_after.as_ref().map(as_text) })
+            let status = status(control)?;
+            let apply = control.apply.unwrap_or((200..300).contains(&status));
+            Ok(Mode::Status { status, retry_after: control.retry_after.as_ref().map(as_text), apply })
         }
         "hang" => Ok(Mode::Hang {
             apply: control.apply.unwrap_or(false),
             time: Duration::from_secs(control.seconds.unwrap_or(30)),
         }),
         "reset" => Ok(Mode::Reset { apply: control.apply.unwrap_or(false) }),
-        "slow" => match control.ms {
-            Some(ms) => Ok(Mode::Slow { time: Duration::from_millis(ms) }),
-            None => Err(r#"How slow? Write {"mode":"slow","ms":500}."#.into()),
-        },
-        other => Err(format!("There is no mode {other:?}: use ok, status, hang, reset or slow.")),
+        "slow" => Ok(Mode::Slow { time: how_slow(control)? }),
+        "slow_body" => Ok(Mode::SlowBody { time: how_slow(control)? }),
+        other => Err(format!("There is no mode {other:?}: use ok, status, hang, reset, slow, slow_body or chance.")),
     }
+}
+
+fn chance(control: &Control) -> Result<Option<Chance>, String> {
+    match (control.mode.as_str(), control.seed, control.percent) {
+        ("chance", Some(seed), Some(percent @ 0..=100)) => Ok(Some(Chance { seed, percent })),
+        ("chance", ..) => Err(r#"Which chance? Write {"mode":"chance","seed":7,"percent":15}."#.into()),
+        _ => Ok(None),
+    }
+}
+
+fn how_slow(control: &Control) -> Result<Duration, String> {
+    let ms = control.ms.ok_or_else(|| format!(r#"How slow? Write {{"mode":"{}","ms":500}}."#, control.mode))?;
+    Ok(Duration::from_millis(ms))
 }
 
 fn status(control: &Control) -> Result<u16, String> {
@@ -128,17 +167,20 @@ mod tests {
         assert_eq!(read(r#"{"mode":"ok"}"#), Behaviour::default());
         assert!(!read(r#"{"mode":"ok","idempotent":false}"#).idempotent);
         let throttle = read(r#"{"mode":"status","status":429,"retry_after":7,"times":3}"#);
-        assert_eq!(throttle.mode, Mode::Status { status: 429, retry_after: Some("7".into()) });
+        assert_eq!(throttle.mode, Mode::Status { status: 429, retry_after: Some("7".into()), apply: false });
         assert_eq!(throttle.times, Some(3));
         let hang = read(r#"{"mode":"hang","apply":true,"seconds":2}"#);
         assert_eq!(hang.mode, Mode::Hang { apply: true, time: Duration::from_secs(2) });
+        let chance = read(r#"{"mode":"chance","seed":7,"percent":15}"#);
+        assert_eq!(chance.chance, Some(Chance { seed: 7, percent: 15 }));
     }
 
     #[test]
     fn a_bad_request_is_told_what_to_write() {
         let sentence = |text: &str| parse(text.as_bytes()).expect_err(text);
         assert!(sentence(r#"{"mode":"status"}"#).contains(r#"{"mode":"status","status":500}"#));
-        assert!(sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset or slow"));
+        assert!(sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset, slow, slow_body or chance"));
+        assert!(sentence(r#"{"mode":"chance","seed":7}"#).contains(r#""percent":15"#));
         assert!(sentence(r#"{"mode":"ok","time":3}"#).contains("unknown field `time`"));
         assert!(sentence("500").contains("Write something like"));
     }

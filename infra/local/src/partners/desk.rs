@@ -18,6 +18,10 @@ pub(super) struct Desk {
     /// The body that an applied call was answered with, by integration and key.
     recorded: HashMap<(String, String), Value>,
     applied: HashMap<String, usize>,
+    /// What the last applied call to a path made, which a GET of it finds.
+    made: HashMap<String, Value>,
+    /// How often each method and path was called.
+    calls: HashMap<(String, String), usize>,
 }
 
 /// What goes back to the caller. No status means no answer: the connection is closed.
@@ -27,6 +31,8 @@ pub(super) struct Answer {
     pub(super) body: Value,
     pub(super) retry_after: Option<String>,
     pub(super) after: Duration,
+    /// Whether the head goes out at once, and only the rest of the body after that time.
+    pub(super) head_first: bool,
 }
 
 /// What a call did at the partner.
@@ -34,6 +40,12 @@ struct Effect {
     applied: bool,
     replayed: bool,
     body: Value,
+}
+
+impl Effect {
+    fn none(body: Value) -> Self {
+        Self { applied: false, replayed: false, body }
+    }
 }
 
 impl Desk {
@@ -48,13 +60,18 @@ impl Desk {
     /// Decide one call and log it.
     pub(super) fn take(&mut self, incoming: Incoming) -> (&Call, Answer) {
         let behaviour = self.next_behaviour(&incoming.integration);
-        let effect = if applies(&behaviour.mode) {
-            self.apply(&incoming, behaviour.idempotent)
-        } else {
-            Effect { applied: false, replayed: false, body: json!({"error": "told to fail"}) }
+        let mode = self.mode(&behaviour, &incoming);
+        let (answer, effect) = match (incoming.method.as_str(), applies(&mode)) {
+            ("GET", _) => self.look_up(&mode, &incoming.path),
+            (_, true) => {
+                let effect = self.apply(&incoming, behaviour.idempotent);
+                (answer(&mode, effect.body.clone()), effect)
+            }
+            (_, false) => {
+                let effect = Effect::none(json!({"error": "told to fail"}));
+                (answer(&mode, effect.body.clone()), effect)
+            }
         };
-        let (applied, replayed) = (effect.applied, effect.replayed);
-        let answer = answer(&behaviour.mode, effect.body);
         self.log.push(Call {
             seq: self.log.len() + 1,
             time: journal::now(),
@@ -66,9 +83,9 @@ impl Desk {
             authorized: incoming.authorized,
             body: incoming.body,
             status: answer.status.map(|status| status.as_u16()),
-            mode: behaviour.mode.name().to_owned(),
-            applied,
-            replayed,
+            mode: mode.name().to_owned(),
+            applied: effect.applied,
+            replayed: effect.replayed,
         });
         (&self.log[self.log.len() - 1], answer)
     }
@@ -83,6 +100,24 @@ impl Desk {
         set.clone()
     }
 
+    /// What is done with this very call.
+    fn mode(&mut self, behaviour: &Behaviour, incoming: &Incoming) -> Mode {
+        let (method, path) = (&incoming.method, &incoming.path);
+        let nth = self.calls.entry((method.clone(), path.clone())).or_default();
+        *nth += 1;
+        behaviour.chance.map_or_else(|| behaviour.mode.clone(), |chance| chance.mode(method, path, *nth))
+    }
+
+    /// A question changes nothing. It finds what an applied call to the same path made.
+    fn look_up(&self, mode: &Mode, path: &str) -> (Answer, Effect) {
+        let effect = Effect::none(self.made.get(path).cloned().unwrap_or_default());
+        let mut answer = answer(mode, effect.body.clone());
+        if answer.status == Some(StatusCode::OK) && answer.body.is_null() {
+            answer = Answer { status: Some(StatusCode::NOT_FOUND), body: json!({}), ..answer };
+        }
+        (answer, effect)
+    }
+
     fn apply(&mut self, incoming: &Incoming, idempotent: bool) -> Effect {
         let key = incoming.idempotency_key.clone().filter(|_| idempotent);
         let key = key.map(|key| (incoming.integration.clone(), key));
@@ -95,26 +130,27 @@ impl Desk {
         if let Some(key) = key {
             self.recorded.insert(key, body.clone());
         }
+        self.made.insert(incoming.path.clone(), body.clone());
         Effect { applied: true, replayed: false, body }
     }
 }
 
 fn applies(mode: &Mode) -> bool {
     match mode {
-        Mode::Ok | Mode::Slow { .. } => true,
-        Mode::Status { status, .. } => (200..300).contains(status),
-        Mode::Hang { apply, .. } | Mode::Reset { apply } => *apply,
+        Mode::Ok | Mode::Slow { .. } | Mode::SlowBody { .. } => true,
+        Mode::Status { apply, .. } | Mode::Hang { apply, .. } | Mode::Reset { apply } => *apply,
     }
 }
 
 fn answer(mode: &Mode, body: Value) -> Answer {
-    let ok = Answer { status: Some(StatusCode::OK), body, retry_after: None, after: Duration::ZERO };
+    let ok = Answer { status: Some(StatusCode::OK), body, retry_after: None, after: Duration::ZERO, head_first: false };
     match mode {
         Mode::Ok => ok,
         Mode::Slow { time } => Answer { after: *time, ..ok },
+        Mode::SlowBody { time } => Answer { after: *time, head_first: true, ..ok },
         Mode::Hang { time, .. } => Answer { status: None, after: *time, ..ok },
         Mode::Reset { .. } => Answer { status: None, ..ok },
-        Mode::Status { status, retry_after } => {
+        Mode::Status { status, retry_after, .. } => {
             Answer { status: StatusCode::from_u16(*status).ok(), retry_after: retry_after.clone(), ..ok }
         }
     }
@@ -138,7 +174,7 @@ mod tests {
 
     fn told(mode: Mode, times: Option<u32>) -> Desk {
         let mut desk = Desk::default();
-        desk.set("crm".into(), Behaviour { mode, times, idempotent: true });
+        desk.set("crm".into(), Behaviour { mode, times, ..Behaviour::default() });
         desk
     }
 
@@ -161,11 +197,31 @@ mod tests {
 
     #[test]
     fn a_limited_failure_heals_by_itself() {
-        let mut desk = told(Mode::Status { status: 500, retry_after: None }, Some(2));
+        let mut desk = told(Mode::Status { status: 500, retry_after: None, apply: false }, Some(2));
         let statuses = [(); 4].map(|()| desk.take(incoming(Some("k"))).0.status);
         assert_eq!(statuses, [Some(500), Some(500), Some(200), Some(200)]);
         let applied: Vec<bool> = desk.log().iter().map(|call| call.applied).collect();
         assert_eq!(applied, [false, false, true, false]);
+    }
+
+    #[test]
+    fn a_question_finds_what_was_applied_and_changes_nothing() {
+        let ask = || Incoming { method: "GET".into(), ..incoming(None) };
+        let mut desk = Desk::default();
+        assert_eq!(desk.take(ask()).1.status, Some(StatusCode::NOT_FOUND));
+        desk.set("crm".into(), Behaviour { mode: Mode::Reset { apply: true }, times: Some(1), ..Behaviour::default() });
+        desk.take(incoming(None));
+        let found = desk.take(ask()).1;
+        assert_eq!((found.status, found.body), (Some(StatusCode::OK), json!({"id": "crm_1"})));
+        assert_eq!(desk.log().iter().filter(|call| call.applied).count(), 1);
+    }
+
+    #[test]
+    fn an_answer_can_be_lost_after_the_effect() {
+        let mut desk = told(Mode::Status { status: 502, retry_after: None, apply: true }, Some(1));
+        let (call, answer) = desk.take(incoming(None));
+        assert_eq!((call.applied, answer.status), (true, Some(StatusCode::BAD_GATEWAY)));
+        assert_eq!(call.fault().as_deref(), Some("502 after the effect"));
     }
 
     #[test]

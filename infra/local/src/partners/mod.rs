@@ -2,15 +2,20 @@
 //!
 //! Any request to `/{integration}/…` is a call. By default it is applied and answered with an id,
 //! and a repeated `Idempotency-Key` gets the recorded answer again, as from a partner that honours
-//! it. `/_control` changes that, and shows the log.
+//! it. A GET is a question: it finds what was applied at its path. `/_control` changes how an
+//! integration behaves, and shows the log, which is the account of what was applied.
 
 mod call;
 mod control;
 mod desk;
+mod fault;
 mod server;
 
+use std::convert::Infallible;
+use std::future::ready;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::body::{Body, Bytes};
@@ -19,12 +24,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, put};
 use axum::{Router, http::header::RETRY_AFTER};
+use futures::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 pub use call::Call;
 pub use control::{Behaviour, Mode};
+pub use fault::Chance;
 
 use crate::journal::Journal;
 use call::Incoming;
@@ -75,19 +82,35 @@ async fn take(State(partners): State<Arc<Partners>>, request: Request) -> Respon
 }
 
 async fn deliver(answer: Answer) -> Response {
-    tokio::time::sleep(answer.after).await;
+    if !answer.head_first {
+        tokio::time::sleep(answer.after).await;
+    }
     let Some(status) = answer.status else { return HangUp.into_response() };
-    let mut response = (status, Json(answer.body)).into_response();
+    let mut response = if answer.head_first {
+        (status, in_two_parts(answer.body.to_string(), answer.after)).into_response()
+    } else {
+        (status, Json(answer.body)).into_response()
+    };
     if let Some(value) = answer.retry_after.and_then(|value| value.parse().ok()) {
         response.headers_mut().insert(RETRY_AFTER, value);
     }
     response
 }
 
+/// A body of which the first byte is sent at once, and the others after that time.
+fn in_two_parts(mut first: String, time: Duration) -> Body {
+    let rest = first.split_off(1);
+    let rest = async move {
+        tokio::time::sleep(time).await;
+        rest
+    };
+    Body::from_stream(stream::once(ready(first)).chain(stream::once(rest)).map(Ok::<_, Infallible>))
+}
+
 async fn control(State(partners): State<Arc<Partners>>, Path(integration): Path<String>, body: Bytes) -> Response {
     match control::parse(&body) {
         Ok(behaviour) => {
-            let shown = json!({"integration": integration, "now": behaviour.mode.name()});
+            let shown = json!({"integration": integration, "now": behaviour.name()});
             partners.desk().set(integration, behaviour);
             Json(shown).into_response()
         }

@@ -1,0 +1,82 @@
+//! What goes wrong with a call by chance.
+//!
+//! The chance is drawn for "the nth call of this method and path", not from one sequence: so the same
+//! seed makes the same plan, however the calls of several workers interleave.
+
+use std::time::Duration;
+
+use super::control::Mode;
+use crate::dice::Dice;
+
+/// Longer than the time-out of any integration in a chaos run.
+const TOO_LONG: Duration = Duration::from_millis(2_500);
+/// Shorter than any.
+const SLOWLY: Duration = Duration::from_millis(300);
+
+/// A partner that fails by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chance {
+    /// What the chance is drawn from.
+    pub seed: u64,
+    /// Of a hundred calls, how many go wrong.
+    pub percent: u8,
+}
+
+impl Chance {
+    /// What the partner does with the nth call of this method and path.
+    pub(super) fn mode(self, method: &str, path: &str, nth: usize) -> Mode {
+        let dice = Dice::new(self.seed).of(method).of(path).nth(nth);
+        if !dice.of("whether").happens(self.percent) {
+            return Mode::Ok;
+        }
+        let faults = faults();
+        let which = dice.of("which").below(faults.len() as u64) as usize;
+        faults.into_iter().nth(which).unwrap_or(Mode::Ok)
+    }
+}
+
+/// Every way in which a partner disappoints, each as likely as the others.
+fn faults() -> Vec<Mode> {
+    let status = |status, apply| Mode::Status { status, retry_after: None, apply };
+    vec![
+        Mode::Hang { apply: false, time: TOO_LONG },
+        Mode::Hang { apply: true, time: TOO_LONG },
+        Mode::Reset { apply: false },
+        Mode::Reset { apply: true },
+        Mode::Status { status: 429, retry_after: Some("1".into()), apply: false },
+        Mode::Status { status: 503, retry_after: Some("1".into()), apply: false },
+        status(500, false),
+        // The answer is lost on its way through the partner's own proxies.
+        status(502, true),
+        status(422, false),
+        Mode::SlowBody { time: SLOWLY },
+        Mode::SlowBody { time: TOO_LONG },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn plan(seed: u64) -> Vec<Mode> {
+        let chance = Chance { seed, percent: 20 };
+        (0..1_000).map(|n| chance.mode("POST", &format!("/mail/{n}"), 1)).collect()
+    }
+
+    #[test]
+    fn a_seed_is_a_plan() {
+        assert_eq!(plan(7), plan(7));
+        assert_ne!(plan(7), plan(8));
+    }
+
+    #[test]
+    fn every_fault_has_its_turn_and_most_calls_have_none() {
+        let drawn = plan(7);
+        let kinds: BTreeSet<String> = drawn.iter().map(|mode| format!("{mode:?}")).collect();
+        assert_eq!(kinds.len(), faults().len() + 1, "{kinds:?}");
+        let well = drawn.iter().filter(|mode| **mode == Mode::Ok).count();
+        assert!((750..850).contains(&well), "{well}");
+    }
+}
