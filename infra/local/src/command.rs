@@ -39,7 +39,16 @@ pub async fn run_shown(command: &mut Command) -> Result<()> {
 
 /// A log file, emptied, as both outputs of a child.
 pub fn log_to(log: &Path) -> Result<(Stdio, Stdio)> {
-    let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    outputs(File::create(log), log)
+}
+
+/// A log file, after what it holds already, as both outputs of a child.
+pub fn log_more(log: &Path) -> Result<(Stdio, Stdio)> {
+    outputs(File::options().create(true).append(true).open(log), log)
+}
+
+fn outputs(opened: std::io::Result<File>, log: &Path) -> Result<(Stdio, Stdio)> {
+    let file = opened.with_context(|| format!("cannot write {}", log.display()))?;
     let again = file.try_clone().context("cannot share the log file")?;
     Ok((file.into(), again.into()))
 }

@@ -3,6 +3,10 @@
 //! A guardian shell leads the emulator's process group and holds the other end of a pipe from us.
 //! When that end closes, the guardian kills the whole group, the function processes included. It
 //! closes however we end: stopped, dropped, or killed with SIGKILL, so no start finds a leftover.
+//!
+//! It keeps its state in memory and writes it down only when it is asked to end. So it can be stopped
+//! and started with everything that it held, messages in flight included ([`Emulator::restart`]), and
+//! it can be out of reach ([`Emulator::freeze`]); but a SIGKILL would lose what a cloud never loses.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +16,8 @@ use anyhow::{Context, Result, bail};
 use tokio::process::{Child, Command};
 
 use crate::aws::{self, Endpoint};
-use crate::command::{log_to, tail};
+use crate::command::{log_more, tail};
+use crate::processes::{self, Signal};
 use crate::tools::Tools;
 
 const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
@@ -30,6 +35,15 @@ wait $!
 pub struct Emulator {
     guardian: Child,
     endpoint: Endpoint,
+    place: Place,
+}
+
+/// What it runs from, and where it keeps its things.
+#[derive(Debug)]
+struct Place {
+    tools: Tools,
+    port: u16,
+    temporary: PathBuf,
     log: PathBuf,
 }
 
@@ -37,8 +51,9 @@ impl Emulator {
     /// Start on a port of the loopback interface and wait until it answers.
     pub async fn start(tools: &Tools, port: u16, state: &Path, log: PathBuf) -> Result<Self> {
         let endpoint = Endpoint::new(port);
-        let guardian = spawn(tools, port, &endpoint, state, &log)?;
-        let mut emulator = Self { guardian, endpoint, log };
+        let place = Place { tools: tools.clone(), port, temporary: state.join("tmp"), log };
+        let guardian = spawn(&place, &endpoint)?;
+        let mut emulator = Self { guardian, endpoint, place };
         emulator.wait_until_healthy().await?;
         Ok(emulator)
     }
@@ -46,6 +61,29 @@ impl Emulator {
     /// Where it answers.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Hold it where it is: connections are taken, and nothing is answered. The functions go on.
+    pub async fn freeze(&self) -> Result<()> {
+        processes::send(Signal::Stop, self.place.pid()?).await
+    }
+
+    /// Let it go on.
+    pub async fn thaw(&self) -> Result<()> {
+        processes::send(Signal::Continue, self.place.pid()?).await
+    }
+
+    /// Ask it to end, wait for `pause`, and start it again with the state that it wrote down. The
+    /// functions that it had running are killed wherever they are.
+    pub async fn restart(&mut self, pause: Duration) -> Result<()> {
+        // Held until the emulator is gone: waiting for a child closes its standard input.
+        let leash = self.guardian.stdin.take();
+        processes::send(Signal::Terminate, self.place.pid()?).await?;
+        self.guardian.wait().await.context("cannot watch the emulator")?;
+        drop(leash);
+        tokio::time::sleep(pause).await;
+        self.guardian = spawn(&self.place, &self.endpoint)?;
+        self.wait_until_healthy().await
     }
 
     /// End it and wait until it is gone.
@@ -59,10 +97,10 @@ impl Emulator {
         while !self.endpoint.healthy().await {
             let ended = self.guardian.try_wait().context("cannot watch the emulator")?;
             if let Some(status) = ended {
-                bail!("the emulator ended ({status}). Its last words:\n{}", tail(&self.log));
+                bail!("the emulator ended ({status}). Its last words:\n{}", tail(&self.place.log));
             }
             if began.elapsed() > HEALTHY_WITHIN {
-                bail!("the emulator does not answer. The end of its log:\n{}", tail(&self.log));
+                bail!("the emulator does not answer. The end of its log:\n{}", tail(&self.place.log));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -70,20 +108,31 @@ impl Emulator {
     }
 }
 
-fn spawn(tools: &Tools, port: u16, endpoint: &Endpoint, state: &Path, log: &Path) -> Result<Child> {
-    let (out, err) = log_to(log)?;
-    let temporary = state.join("tmp");
-    std::fs::create_dir_all(&temporary).context("cannot create the emulator's folder")?;
+impl Place {
+    /// The emulator's own process, which the guardian only waits for.
+    fn pid(&self) -> Result<u32> {
+        let file = self.temporary.join(format!("ministack-{}.pid", self.port));
+        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        text.trim().parse().with_context(|| format!("{} holds no number", file.display()))
+    }
+}
+
+fn spawn(place: &Place, endpoint: &Endpoint) -> Result<Child> {
+    let (out, err) = log_more(&place.log)?;
+    std::fs::create_dir_all(&place.temporary).context("cannot create the emulator's folder")?;
 
     let mut guardian = Command::new("sh");
-    guardian.args(["-c", GUARDIAN, "guardian"]).arg(tools.path("ministack"));
+    guardian.args(["-c", GUARDIAN, "guardian"]).arg(place.tools.path("ministack"));
     // The functions inherit this environment, and find AWS through it as they would anywhere.
     aws::environment(&mut guardian, endpoint);
     guardian
-        .env("GATEWAY_PORT", port.to_string())
-        .env("EDGE_PORT", port.to_string())
+        .env("GATEWAY_PORT", place.port.to_string())
+        .env("EDGE_PORT", place.port.to_string())
         .env("BIND_HOST", "127.0.0.1")
-        .env("TMPDIR", temporary)
+        .env("TMPDIR", &place.temporary)
+        // In the folder that each cloud begins with empty: a state never outlives its cloud.
+        .env("PERSIST_STATE", "1")
+        .env("STATE_DIR", place.temporary.join("state"))
         // Ctrl-C on the terminal must reach us alone, or the emulator is gone before the poller.
         .process_group(0)
         .stdin(Stdio::piped())

@@ -14,6 +14,7 @@
 pub mod command;
 pub mod dice;
 pub mod ports;
+pub mod processes;
 pub mod progress;
 pub mod project;
 mod state;

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use local::aws::{Answer as Raw, Endpoint};
 use local::lambda::{Lambda, Outcome};
+use local::processes::{self, Signal};
 use serde_json::{Value, json};
 use shared::signature::{Secret, standard_webhooks_signature};
 use tokio::sync::{Mutex, MutexGuard};
@@ -152,11 +153,11 @@ impl System {
     }
 
     /// Kills every processor of this cloud, as nothing in AWS would warn it. Says how many.
-    pub(crate) fn kill_processors(&self) -> usize {
-        let endpoint = format!("AWS_ENDPOINT_URL={}", variable("AWS_ENDPOINT_URL"));
-        let pids = processes_with(&["AWS_LAMBDA_FUNCTION_NAME=ledgerline-processor", &endpoint]);
+    pub(crate) async fn kill_processors(&self) -> usize {
+        let pids = processes::of_function("ledgerline-processor", &variable("AWS_ENDPOINT_URL")).expect("Linux");
         for pid in &pids {
-            std::process::Command::new("kill").args(["-9", pid]).status().expect("kill is there");
+            // One that ended by itself meanwhile is as dead.
+            let _ = processes::send(Signal::Kill, *pid).await;
         }
         pids.len()
     }
@@ -183,15 +184,4 @@ async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }
-}
-
-/// The processes whose environment has all of these.
-fn processes_with(variables: &[&str]) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("Linux").flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().into_string().ok());
-    let has_all = |pid: &String| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        variables.iter().all(|wanted| environment.split(|byte| *byte == 0).any(|set| set == wanted.as_bytes()))
-    };
-    pids.filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit())).filter(has_all).collect()
 }
