@@ -1,5 +1,6 @@
 //! What the `local` command takes.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -19,9 +20,16 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Bring a cloud up and keep it until Ctrl-C.
-    Up(PortFlags),
+    Up {
+        #[command(flatten)]
+        ports: PortFlags,
+        #[command(flatten)]
+        flows: FlowsFlag,
+    },
     /// Bring a cloud up, run a command against it, and take it down.
     Exec {
+        #[command(flatten)]
+        flows: FlowsFlag,
         /// The command and its arguments.
         #[arg(trailing_var_arg = true, required = true)]
         command: Vec<String>,
@@ -58,6 +66,13 @@ struct PortFlags {
     emulator: u16,
 }
 
+#[derive(Debug, Args)]
+struct FlowsFlag {
+    /// The folder with sources.yaml, integrations.yaml and flows/, instead of those that are shipped.
+    #[arg(long)]
+    flows: Option<PathBuf>,
+}
+
 impl From<PortFlags> for Ports {
     fn from(flags: PortFlags) -> Self {
         Self { gateway: flags.gateway, partners: flags.partners, emulator: flags.emulator }
@@ -68,8 +83,8 @@ impl Cli {
     /// Do what was asked.
     pub async fn run(self) -> Result<ExitCode> {
         match self.verb {
-            Verb::Up(ports) => verbs::up(ports.into()).await,
-            Verb::Exec { command } => verbs::exec(&command).await,
+            Verb::Up { ports, flows } => verbs::up(ports.into(), flows.flows).await,
+            Verb::Exec { flows, command } => verbs::exec(&command, flows.flows).await,
             Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,

@@ -1,9 +1,9 @@
 //! A whole local cloud: every part started in order, and all of them ended together.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tokio::task::JoinHandle;
 
 use crate::aws::{ACCESS_KEY, Endpoint, REGION};
@@ -32,17 +32,19 @@ pub struct Options {
     pub name: String,
     /// Where it listens.
     pub ports: Ports,
+    /// The folder with its sources, integrations and flows; without one, those that are shipped.
+    pub flows: Option<PathBuf>,
 }
 
 impl Options {
     /// The cloud of `make run`, on fixed ports.
     pub fn run() -> Self {
-        Self { name: "run".into(), ports: Ports::default() }
+        Self { name: "run".into(), ports: Ports::default(), flows: None }
     }
 
     /// The cloud of the tests, on any free ports.
     pub fn test() -> Self {
-        Self { name: "test".into(), ports: Ports::FREE }
+        Self { name: "test".into(), ports: Ports::FREE, flows: None }
     }
 }
 
@@ -65,12 +67,13 @@ impl Cloud {
         let state = State::take(&project, &options.name)?;
         // Before anything that takes time: a taken port should be told at once.
         let doors = Doors::open(options.ports)?;
-        let package = Package::make(&project, &state, progress).await?;
+        let flows = options.flows.unwrap_or_else(|| project.flows());
+        let package = Package::make(&project, &flows, &state, progress).await?;
 
         let emulator = Emulator::start(&package.tools, doors.emulator, state.folder(), state.log("emulator.log"));
         let emulator = progress.step("emulator", emulator).await?;
         let endpoint = emulator.endpoint();
-        let stack = package.deploy(&project, endpoint, &doors, &state);
+        let stack = package.deploy(endpoint, &doors, &state);
         let stack = progress.step("sam deploy", stack).await?;
         let demo = secrets::put(endpoint, state.folder()).await?;
 
@@ -85,6 +88,11 @@ impl Cloud {
     /// Where everything is.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// What answers for AWS, to be disturbed.
+    pub fn emulator(&mut self) -> &mut Emulator {
+        &mut self.emulator
     }
 
     /// What the demo source signs with.
@@ -126,23 +134,26 @@ impl Cloud {
 struct Package {
     tools: Tools,
     functions: Vec<Function>,
+    flows: PathBuf,
     template: PathBuf,
 }
 
 impl Package {
-    async fn make(project: &Project, state: &State, progress: &Progress) -> Result<Self> {
+    async fn make(project: &Project, flows: &Path, state: &State, progress: &Progress) -> Result<Self> {
+        // The functions read it wherever they run.
+        let flows = flows.canonicalize().with_context(|| format!("there is no folder {}", flows.display()))?;
         let tools = progress.step("tools", tools::set_up(project, tools::RUN)).await?;
         let binaries = progress.loud_step("functions", binaries::build(project)).await?;
         let functions = template::functions(&project.template())?;
         let folder = state.folder().join("stage");
-        let template = stage::stage(project, &tools, &functions, &binaries, &folder);
+        let template = stage::stage(project, &flows, &tools, &functions, &binaries, &folder);
         let template = progress.step("stage", template).await?;
-        Ok(Self { tools, functions, template })
+        Ok(Self { tools, functions, flows, template })
     }
 
-    async fn deploy(&self, project: &Project, endpoint: &Endpoint, doors: &Doors, state: &State) -> Result<Stack> {
+    async fn deploy(&self, endpoint: &Endpoint, doors: &Doors, state: &State) -> Result<Stack> {
         let (partners, log) = (&doors.partners_url, state.log("deploy.log"));
-        deploy::deploy(&self.tools, project, endpoint, &self.template, partners, &log).await?;
+        deploy::deploy(&self.tools, &self.flows, endpoint, &self.template, partners, &log).await?;
         Stack::describe(endpoint, deploy::STACK).await
     }
 }

@@ -6,7 +6,6 @@ use anyhow::Result;
 
 use crate::aws::{self, Endpoint};
 use crate::command::run_logged;
-use crate::project::Project;
 use crate::tools::Tools;
 
 /// The stack's name, which also starts the names of its functions and queues.
@@ -15,7 +14,7 @@ pub const STACK: &str = "ledgerline";
 /// Deploy, with the few parameters that differ on one machine.
 pub async fn deploy(
     tools: &Tools,
-    project: &Project,
+    flows: &Path,
     endpoint: &Endpoint,
     template: &Path,
     partners_url: &str,
@@ -29,7 +28,7 @@ pub async fn deploy(
     sam.args(["--stack-name", STACK, "--region", aws::REGION, "--resolve-s3"]);
     sam.args(["--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]);
     sam.args(["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]);
-    sam.arg("--parameter-overrides").args(parameters(project, partners_url));
+    sam.arg("--parameter-overrides").args(parameters(flows, partners_url));
     run_logged(&mut sam, log).await
 }
 
@@ -39,11 +38,11 @@ pub const TIMES: [u64; 3] = [5, 8, 30];
 
 /// The emulator does not unpack layers for custom runtimes, so the functions read the flows from the
 /// source tree.
-fn parameters(project: &Project, partners_url: &str) -> Vec<String> {
+fn parameters(flows: &Path, partners_url: &str) -> Vec<String> {
     let [timeout, lease, visibility] = TIMES;
     vec![
         format!("Architecture={}", architecture()),
-        format!("FlowsDir={}", project.flows().display()),
+        format!("FlowsDir={}", flows.display()),
         format!("PartnerEndpoint={partners_url}"),
         format!("ProcessorTimeout={timeout}"),
         format!("LeaseSeconds={lease}"),

@@ -30,13 +30,14 @@ with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, compresslevel=1) as
 /// Stage the template, the flows and every function; returns the staged template's path.
 pub async fn stage(
     project: &Project,
+    flows: &Path,
     tools: &Tools,
     functions: &[Function],
     binaries: &Binaries,
     stage: &Path,
 ) -> Result<PathBuf> {
     let infra = stage.join("infra");
-    copy_tree(&project.flows(), &infra.join("flows")).context("cannot stage the flows")?;
+    copy_tree(flows, &infra.join("flows")).context("cannot stage the flows")?;
     try_join_all(functions.iter().map(|function| stage_function(tools, function, binaries, &infra))).await?;
     let template = infra.join("template.yaml");
     fs::copy(project.template(), &template).context("cannot stage the template")?;

@@ -1,5 +1,6 @@
 //! What the `local` command does.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::project::Project;
 use crate::{screen, tools};
 
 /// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
-pub async fn up(ports: Ports) -> Result<ExitCode> {
-    let options = Options { ports, ..Options::run() };
+pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
+    let options = Options { ports, flows, ..Options::run() };
     if let Some(cloud) = unless_interrupted(Cloud::start(options, &Progress::default())).await? {
         let cloud = cloud?;
         screen::show(&cloud);
@@ -31,11 +32,12 @@ pub async fn up(ports: Ports) -> Result<ExitCode> {
 }
 
 /// Bring a cloud up, run a command against it, and take it down. Its status is ours.
-pub async fn exec(command: &[String]) -> Result<ExitCode> {
+pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("exec needs a command")?;
     let progress = Progress::default();
     let peers = progress.step("test tools", tools::set_up(&Project::find()?, tools::TEST)).await?;
-    let started = unless_interrupted(Cloud::start(Options::test(), &progress)).await?;
+    let options = Options { flows, ..Options::test() };
+    let started = unless_interrupted(Cloud::start(options, &progress)).await?;
     let cloud = started.context("interrupted")??;
 
     let mut child = Command::new(program);
