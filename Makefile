@@ -42,6 +42,11 @@ test: check ## Check everything, then run every test against a local cloud of it
 	cargo build --workspace --all-targets
 	$(local) exec -- $(run_tests)
 	cargo test --workspace --doc --quiet
+	$(local) chaos --events 200 --minutes 0.1 --seed 1
+
+chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS='--events 500 --seed 7 …')
+	@cargo build --workspace --bins
+	@$(local) chaos $(ARGS)
 
 sim: ## Simulate many schedules with faults (SEEDS=20000), or one in every line (SEED=7)
 	@SEEDS='$(SEEDS)' SEED='$(SEED)' MUTANT='$(MUTANT)' $(sim) $(if $(SEED),sim::campaign::seeds_0,sim::campaign sim::sweep)

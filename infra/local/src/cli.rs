@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use crate::ports::Ports;
-use crate::verbs;
+use crate::{chaos, verbs};
 
 /// The local cloud: the real template in an emulator, on this machine alone.
 #[derive(Debug, Parser)]
@@ -41,6 +41,8 @@ enum Verb {
         /// The event, as JSON.
         event: String,
     },
+    /// Bring a cloud up, break it under load, heal it, and see whether the books balance.
+    Chaos(chaos::Flags),
     /// End the cloud that is up.
     Stop,
     /// Check the template that would be deployed.
@@ -86,6 +88,7 @@ impl Cli {
             Verb::Up { ports, flows } => verbs::up(ports.into(), flows.flows).await,
             Verb::Exec { flows, command } => verbs::exec(&command, flows.flows).await,
             Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
+            Verb::Chaos(flags) => verbs::chaos(&flags).await,
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,
             Verb::Tools { deploy } => verbs::install(deploy).await,

@@ -37,6 +37,7 @@ pub mod lambda;
 pub mod partners;
 pub mod poller;
 
+pub mod chaos;
 pub mod cli;
 pub mod cloud;
 pub mod screen;

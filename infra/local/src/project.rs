@@ -40,6 +40,11 @@ impl Project {
         self.root.join("infra/flows")
     }
 
+    /// Those of a chaos run: one partner for each guarantee.
+    pub fn chaos_flows(&self) -> PathBuf {
+        self.root.join("infra/local/chaos")
+    }
+
     /// This crate's folder, where the tools are pinned.
     pub fn pins(&self) -> PathBuf {
         self.root.join("infra/local")

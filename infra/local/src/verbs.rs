@@ -16,7 +16,7 @@ use crate::lambda::{Lambda, Outcome};
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::{screen, tools};
+use crate::{chaos, screen, tools};
 
 /// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
 pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
@@ -47,6 +47,16 @@ pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode
 
     let status = finished?.context("interrupted")?.with_context(|| format!("cannot start {program}"))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// Bring a cloud up, break it under load, heal it, and see whether the books balance.
+pub async fn chaos(flags: &chaos::Flags) -> Result<ExitCode> {
+    let project = Project::find()?;
+    let started = unless_interrupted(Cloud::start(chaos::options(&project), &Progress::default())).await?;
+    let mut cloud = started.context("interrupted")??;
+    let ran = unless_interrupted(chaos::run(&mut cloud, &project, flags)).await;
+    cloud.stop().await;
+    ran?.context("interrupted")?
 }
 
 /// Invoke a function of the cloud that is up, and print its answer.

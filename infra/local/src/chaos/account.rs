@@ -1,0 +1,176 @@
+//! Three ledgers beside one another: what senders were told, what our ledger says, what partners did.
+
+use std::collections::HashMap;
+
+use shared::flow::Flows;
+use shared::ledger::{Row, State};
+
+use super::partners::path;
+use super::senders::Log;
+use crate::partners::Call;
+
+/// What the three say together.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// Effects that the accepted events should have had.
+    pub(super) owed: usize,
+    /// Effects that partners applied.
+    pub(super) applied: usize,
+    /// Effects that were applied more than once.
+    pub(super) duplicates: Vec<Finding>,
+    /// Events that were acknowledged and are not done: by the ledger, or by a partner's log.
+    pub(super) lost: Vec<Finding>,
+    /// What should not be at all.
+    pub(super) strange: Vec<Finding>,
+}
+
+/// Something wrong with an event.
+#[derive(Debug)]
+pub(super) struct Finding {
+    /// The sender's id of it.
+    pub(super) event_id: String,
+    /// What is wrong.
+    pub(super) what: String,
+    /// What the ledger and the partners' logs say about it.
+    pub(super) history: Vec<String>,
+}
+
+/// The ledgers.
+pub(super) struct Ledgers<'l> {
+    /// The senders'.
+    pub(super) senders: &'l Log,
+    /// Ours, by id.
+    pub(super) rows: &'l HashMap<String, Row>,
+    /// The partners'.
+    pub(super) calls: &'l [Call],
+    /// What was to be done.
+    pub(super) flows: &'l Flows,
+}
+
+impl Ledgers<'_> {
+    /// Compare them.
+    pub(super) fn reconcile(&self) -> Account {
+        let applied = self.applied();
+        let mut account = Account { applied: applied.values().sum(), ..Account::default() };
+        for (event_id, ids) in &self.senders.accepted {
+            if ids.len() > 1 {
+                account.strange.push(self.finding(event_id, format!("was accepted under {} ids", ids.len())));
+            }
+            for id in ids {
+                self.check(event_id, id, &applied, &mut account);
+            }
+        }
+        let surprises = self.senders.surprises.iter();
+        account.strange.extend(surprises.map(|what| self.finding("-", what.clone())));
+        account.strange.extend(self.uncalled_for());
+        account
+    }
+
+    fn check(&self, event_id: &str, id: &str, applied: &HashMap<&str, usize>, account: &mut Account) {
+        let Some(row) = self.rows.get(id) else {
+            account.lost.push(self.finding(event_id, "the ledger has no row for it".into()));
+            return;
+        };
+        if row.state != State::Succeeded {
+            account.lost.push(self.finding(event_id, format!("is {}", row.state.as_str())));
+        }
+        let effects = self.flows.flow(&row.flow).map(|flow| flow.effects.as_slice()).unwrap_or_default();
+        for effect in effects {
+            // What calls no partner is in no partner's log.
+            let Some(integration) = effect.integration() else { continue };
+            account.owed += 1;
+            match applied.get(path(integration, &effect.id, event_id).as_str()) {
+                Some(1) => (),
+                Some(count) => {
+                    account.duplicates.push(self.finding(event_id, format!("{} was applied {count} times", effect.id)));
+                }
+                None => account.lost.push(self.finding(event_id, format!("{} was never applied", effect.id))),
+            }
+        }
+    }
+
+    /// How often each effect was applied, by its path.
+    fn applied(&self) -> HashMap<&str, usize> {
+        let mut applied = HashMap::new();
+        for call in self.calls.iter().filter(|call| call.applied) {
+            *applied.entry(call.path.as_str()).or_default() += 1;
+        }
+        applied
+    }
+
+    /// Effects of events that nobody was told we accepted.
+    fn uncalled_for(&self) -> Vec<Finding> {
+        let event_of = |call: &Call| call.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let applied = self.calls.iter().filter(|call| call.applied).map(|call| (event_of(call), &call.path));
+        let uncalled = applied.filter(|(event_id, _)| !self.senders.accepted.contains_key(event_id));
+        uncalled.map(|(event_id, path)| self.finding(&event_id, format!("{path} was applied uncalled for"))).collect()
+    }
+
+    fn finding(&self, event_id: &str, what: String) -> Finding {
+        let ids = self.senders.accepted.get(event_id).into_iter().flatten();
+        let rows = ids.filter_map(|id| self.rows.get(id));
+        let moments = rows.flat_map(|row| row.history.iter().map(|moment| format!("{}  {}", moment.at, moment.what)));
+        let suffix = format!("/{event_id}");
+        let calls = self.calls.iter().filter(|call| call.path.ends_with(&suffix));
+        let calls = calls.map(|call| {
+            let fault = call.fault().unwrap_or_else(|| "ok".into());
+            format!("{}  partner: {} {}: {fault}, applied: {}", call.time, call.method, call.path, call.applied)
+        });
+        let mut history: Vec<String> = moments.chain(calls).collect();
+        history.sort();
+        Finding { event_id: event_id.to_owned(), what, history }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::adapters::read_flows;
+
+    use super::*;
+    use crate::project::Project;
+
+    fn call(path: &str, applied: bool) -> Call {
+        let call = json!({
+            "seq": 1, "time": "2026-01-01T00:00:00.000Z", "integration": "mail", "method": "POST", "path": path,
+            "authorized": false, "body": null, "status": 200, "mode": "ok", "applied": applied, "replayed": false,
+        });
+        serde_json::from_value(call).expect("a call")
+    }
+
+    fn row(state: &str) -> Row {
+        let trace = "00-00000000000000000000000000000001-0000000000000002-01";
+        let row = json!({
+            "id": "1", "flow": "mail", "source": "web-forms", "received_at": 0, "trace": trace, "fingerprint": "",
+            "state": state, "epoch": 1, "step": 1, "queued_at": 0, "history": [], "expires_at": 0,
+        });
+        serde_json::from_value(row).expect("a row")
+    }
+
+    /// What is wrong when senders were told of `event1`: duplicates, lost and strange, counted.
+    fn wrong(rows: &[(&str, Row)], calls: &[Call]) -> (usize, usize, usize) {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let flows = read_flows(&Project::at(&root).chaos_flows()).expect("the chaos flows are good");
+        let rows = rows.iter().map(|(id, row)| ((*id).to_owned(), row.clone())).collect();
+        let senders = Log { accepted: [("event1".into(), ["1".into()].into())].into(), ..Log::default() };
+        let account = Ledgers { senders: &senders, rows: &rows, calls, flows: &flows }.reconcile();
+        (account.duplicates.len(), account.lost.len(), account.strange.len())
+    }
+
+    #[test]
+    fn the_books_balance_only_when_each_effect_was_applied_once() {
+        let (once, done) = (call("/mail/mail/event1", true), [("1", row("succeeded"))]);
+        assert_eq!(wrong(&done, std::slice::from_ref(&once)), (0, 0, 0));
+        assert_eq!(wrong(&done, &[once.clone(), call("/mail/mail/event1", false)]), (0, 0, 0));
+        assert_eq!(wrong(&done, &[once.clone(), once.clone()]), (1, 0, 0));
+        assert_eq!(wrong(&done, &[]), (0, 1, 0));
+        assert_eq!(wrong(&[("1", row("dead"))], std::slice::from_ref(&once)), (0, 1, 0));
+        assert_eq!(wrong(&[], &[once]), (0, 1, 0));
+    }
+
+    #[test]
+    fn what_nobody_was_told_of_must_not_be_done() {
+        let calls = [call("/mail/mail/event1", true), call("/mail/mail/forged1", true)];
+        assert_eq!(wrong(&[("1", row("succeeded"))], &calls), (0, 0, 1));
+    }
+}

@@ -1,0 +1,150 @@
+//! Chaos on real processes: the local cloud under load, with everything breaking, and then the books.
+//!
+//! Senders deliver signed webhooks until they are answered. Meanwhile partners fail by chance, function
+//! processes are killed, the emulator is frozen and restarted. Then all is healed, the queues drain, and
+//! an operator resolves and replays what is parked. In the end three ledgers must agree: what senders
+//! were told, what our ledger says, what partners did. One effect too many or one too few is a failure.
+//!
+//! The seed fixes the plan ([`plan`], and the partner stub's faults): which events, which faults for the
+//! nth call of which effect, which blows when. It cannot fix the interleaving.
+
+mod account;
+mod aftermath;
+mod blows;
+mod operator;
+mod partners;
+mod plan;
+mod queues;
+mod report;
+mod senders;
+mod table;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use shared::adapters::read_flows;
+use tokio::sync::watch;
+
+use crate::aws::Endpoint;
+use crate::cloud::{Cloud, Options};
+use crate::deploy;
+use crate::journal::Journal;
+use crate::partners::Chance;
+use crate::ports::Ports;
+use crate::progress::Progress;
+use crate::project::Project;
+use account::Ledgers;
+use aftermath::Aftermath;
+use partners::Partners;
+use plan::Plan;
+use report::Report;
+use senders::{Log, Senders};
+
+/// As long as an event's: a killed replay function is not to take longer than a killed processor.
+const LETTERS_VISIBILITY: Duration = Duration::from_secs(deploy::TIMES[2]);
+
+/// What a chaos run takes.
+#[derive(Clone, Debug, Args)]
+pub struct Flags {
+    /// How many events are sent.
+    #[arg(long, default_value_t = Flags::default().events)]
+    pub events: usize,
+    /// For how long they are sent; longer, where the machine is slower.
+    #[arg(long, default_value_t = Flags::default().minutes)]
+    pub minutes: f64,
+    /// What the plan is made from. Without one, any; it is printed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Of a hundred calls to a partner, how many go wrong.
+    #[arg(long, default_value_t = Flags::default().faults, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub faults: u8,
+    /// How many senders there are.
+    #[arg(long, default_value_t = Flags::default().senders)]
+    pub senders: usize,
+    /// Kill no function process.
+    #[arg(long)]
+    pub no_kills: bool,
+    /// Neither freeze nor restart the emulator.
+    #[arg(long)]
+    pub no_stops: bool,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self { events: 5000, minutes: 2.0, seed: None, faults: 15, senders: 16, no_kills: false, no_stops: false }
+    }
+}
+
+impl Flags {
+    /// How long the load is to last.
+    fn length(&self) -> Duration {
+        Duration::from_secs_f64(self.minutes.max(0.0) * 60.0)
+    }
+}
+
+/// The cloud that a run needs: with flows of every guarantee, and on free ports.
+pub fn options(project: &Project) -> Options {
+    Options { name: "chaos".into(), ports: Ports::FREE, flows: Some(project.chaos_flows()) }
+}
+
+/// Run on this cloud, print what came of it, and fail unless the promise was kept.
+pub async fn run(cloud: &mut Cloud, project: &Project, flags: &Flags) -> Result<ExitCode> {
+    let seed = match flags.seed {
+        Some(seed) => seed,
+        None => u64::from(getrandom::u32().context("the system gives no random numbers")?),
+    };
+    eprintln!(
+        "\nseed {seed}: {} events in {:.0} s and what breaks meanwhile",
+        flags.events,
+        flags.length().as_secs_f64()
+    );
+    let flows = read_flows(&project.chaos_flows())?;
+    let partners = Partners::new(&cloud.address().partners_url, &flows, Chance { seed, percent: flags.faults });
+    let plan = Plan::new(flags, seed);
+    let (progress, began) = (Progress::default(), Instant::now());
+
+    let (log, damage) = progress.loud_step("storm", storm(cloud, &partners, &plan, flags)).await?;
+    let load = began.elapsed();
+    let aftermath = Aftermath::new(cloud.address(), &partners, &flows, &log);
+    progress.loud_step("drain", aftermath.drain()).await?;
+    let drain = began.elapsed() - load;
+    let worked = progress.loud_step("resolve and replay", aftermath.operate()).await?;
+    let times = [load, drain, began.elapsed() - load - drain];
+
+    let (calls, rows) = (partners.log().await?, aftermath.rows().await?);
+    let account = Ledgers { senders: &log, rows: &rows, calls: &calls, flows: &flows }.reconcile();
+    let report = Report { seed, senders: &log, damage, calls: &calls, worked: &worked, account: &account, times };
+    println!("\n{}{}", report.table(), report.findings());
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Load and blows side by side; afterwards every partner is well.
+async fn storm(cloud: &mut Cloud, partners: &Partners, plan: &Plan, flags: &Flags) -> Result<(Log, blows::Damage)> {
+    let endpoint = Endpoint::at(cloud.address().endpoint.clone());
+    queues::hasten(&endpoint, &cloud.address().dead_letters_queue_url, LETTERS_VISIBILITY).await?;
+    partners.disturb_all().await?;
+    let senders = Senders::new(&cloud.address().url, cloud.secret().text(), flags.senders);
+    let journal = Journal::create(&cloud.address().state.join("logs/chaos.jsonl"))?;
+    let (sent, made) = watch::channel(0);
+    let bar = bar("storm", plan.deliveries.len() as u64);
+    let count = || {
+        sent.send_modify(|sent| *sent += 1);
+        bar.inc(1);
+    };
+    let load = senders.deliver(&plan.deliveries, count);
+    let (log, damage) = tokio::try_join!(load, blows::strike(cloud, partners, plan, made, &journal))?;
+    bar.finish_and_clear();
+    partners.heal_all().await?;
+    Ok((log, damage))
+}
+
+fn bar(name: &'static str, length: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:<8} {wide_bar} {pos}/{len}  {elapsed}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(length).with_style(style).with_message(name);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,89 @@
+//! The partners, as whoever tells the stub how to behave and reads its log.
+
+use anyhow::{Context, Result};
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+use shared::flow::{Flows, Guarantee};
+
+use crate::aws::Endpoint;
+use crate::partners::{Call, Chance};
+
+/// The stub's control.
+pub(super) struct Partners {
+    stub: Endpoint,
+    chance: Chance,
+    /// Each integration, and whether it honours our key.
+    integrations: Vec<(String, bool)>,
+}
+
+impl Partners {
+    /// Those that the flows call. One whose effects are all native honours our key; no other does.
+    pub(super) fn new(url: &str, flows: &Flows, chance: Chance) -> Self {
+        let mut integrations: Vec<(String, bool)> = Vec::new();
+        for effect in flows.all().flat_map(|flow| &flow.effects) {
+            let Some(partner) = effect.integration() else { continue };
+            let native = effect.guarantee == Guarantee::Native;
+            match integrations.iter_mut().find(|(name, _)| name == partner) {
+                Some((_, honours)) => *honours &= native,
+                None => integrations.push((partner.to_owned(), native)),
+            }
+        }
+        Self { stub: Endpoint::at(url.to_owned()), chance, integrations }
+    }
+
+    /// Let every partner fail by chance.
+    pub(super) async fn disturb_all(&self) -> Result<()> {
+        for (name, _) in &self.integrations {
+            self.disturb(name).await?;
+        }
+        Ok(())
+    }
+
+    /// Let every partner be well, with all that it remembers.
+    pub(super) async fn heal_all(&self) -> Result<()> {
+        for (name, _) in &self.integrations {
+            self.tell(name, json!({"mode": "ok"})).await?;
+        }
+        Ok(())
+    }
+
+    /// Let one partner fail by chance.
+    pub(super) async fn disturb(&self, integration: &str) -> Result<()> {
+        let Chance { seed, percent } = self.chance;
+        self.tell(integration, json!({"mode": "chance", "seed": seed, "percent": percent})).await
+    }
+
+    /// Let one partner answer nothing but 503.
+    pub(super) async fn down(&self, integration: &str) -> Result<()> {
+        self.tell(integration, json!({"mode": "status", "status": 503})).await
+    }
+
+    /// What a partner has on record for an effect of an event, as anybody would look it up there.
+    pub(super) async fn find(&self, integration: &str, effect: &str, event_id: &str) -> Result<Option<Value>> {
+        let answer = self.stub.send("", Method::GET, &path(integration, effect, event_id), &[], "").await?;
+        if answer.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        answer.expect_success("look it up")?.json().map(Some)
+    }
+
+    /// Every call that any partner got.
+    pub(super) async fn log(&self) -> Result<Vec<Call>> {
+        let answer = self.stub.send("", Method::GET, "/_control/log", &[], "").await?;
+        let answer = answer.expect_success("read the partners' log")?;
+        serde_json::from_slice(&answer.body).context("the partners' log is not as expected")
+    }
+
+    async fn tell(&self, integration: &str, mut behaviour: Value) -> Result<()> {
+        let honours = self.integrations.iter().any(|(name, honours)| name == integration && *honours);
+        behaviour["idempotent"] = json!(honours);
+        let path = format!("/_control/{integration}");
+        self.stub.send("", Method::PUT, &path, &[], behaviour.to_string()).await?.expect_success("tell a partner")?;
+        Ok(())
+    }
+}
+
+/// Where the chaos flows call an effect of an event.
+pub(super) fn path(integration: &str, effect: &str, event_id: &str) -> String {
+    format!("/{integration}/{effect}/{event_id}")
+}

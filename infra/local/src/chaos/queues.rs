@@ -1,0 +1,55 @@
+//! Waiting until nothing is on its way any more.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::aws::Endpoint;
+
+const COUNTS: [&str; 3] =
+    ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"];
+
+/// The queue's counts are of one moment: a message may be between two queues.
+const EMPTY_LOOKS: usize = 3;
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+
+/// Longer than any visibility timeout, lease or delay here: what does not move for so long is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(120);
+
+/// Let a message come back this soon after its worker was killed.
+///
+/// For the dead letters' queue, whose own time is minutes. What the replay function does in its time-out
+/// is cut short by nothing but kills here, so an earlier second delivery is only more of the same.
+pub(super) async fn hasten(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
+    let attributes = json!({"VisibilityTimeout": visibility.as_secs().to_string()});
+    let input = json!({"QueueUrl": url, "Attributes": attributes});
+    endpoint.act("sqs", "AmazonSQS.SetQueueAttributes", input).await?;
+    Ok(())
+}
+
+/// Wait until these queues are empty. Says whether they are, or something is stuck in them.
+pub(super) async fn drain(endpoint: &Endpoint, urls: [&str; 2], watch: impl Fn(u64)) -> Result<bool> {
+    let (mut empty, mut least, mut moved) = (0, u64::MAX, Instant::now());
+    while empty < EMPTY_LOOKS {
+        let depth = depth(endpoint, urls[0]).await? + depth(endpoint, urls[1]).await?;
+        watch(depth);
+        empty = if depth == 0 { empty + 1 } else { 0 };
+        if depth < least {
+            (least, moved) = (depth, Instant::now());
+        }
+        if depth > 0 && moved.elapsed() > STUCK_AFTER {
+            return Ok(false);
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(true)
+}
+
+async fn depth(endpoint: &Endpoint, url: &str) -> Result<u64> {
+    let asked = json!({"QueueUrl": url, "AttributeNames": COUNTS});
+    let found = endpoint.act("sqs", "AmazonSQS.GetQueueAttributes", asked).await?;
+    let count = |name: &str| found["Attributes"][name].as_str().and_then(|count| count.parse::<u64>().ok());
+    Ok(COUNTS.iter().filter_map(|name| count(name)).sum())
+}

@@ -1,0 +1,126 @@
+//! What came of a run, as a table; and what was wrong, with its history.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::account::{Account, Finding};
+use super::blows::Damage;
+use super::operator::Worked;
+use super::senders::Log;
+use crate::partners::Call;
+
+/// How many of each kind of finding are shown.
+const SHOWN: usize = 10;
+
+/// A run, after it happened.
+pub(super) struct Report<'r> {
+    /// The seed of its plan.
+    pub(super) seed: u64,
+    /// What senders were told.
+    pub(super) senders: &'r Log,
+    /// What was broken.
+    pub(super) damage: Damage,
+    /// What the partners got.
+    pub(super) calls: &'r [Call],
+    /// What the operator did.
+    pub(super) worked: &'r Worked,
+    /// What the ledgers say together.
+    pub(super) account: &'r Account,
+    /// How long the load, the drain and the operator's work took.
+    pub(super) times: [Duration; 3],
+}
+
+impl Report<'_> {
+    /// Whether the promise was kept.
+    pub(super) fn is_good(&self) -> bool {
+        let Account { duplicates, lost, strange, .. } = self.account;
+        duplicates.is_empty() && lost.is_empty() && strange.is_empty()
+    }
+
+    /// The table.
+    pub(super) fn table(&self) -> String {
+        let mut table = String::new();
+        for (name, value, more) in self.lines() {
+            let _ = writeln!(table, "  {name:<22} {value:>8}   {more}");
+        }
+        table
+    }
+
+    /// What was wrong: the first few of each kind, with their histories.
+    pub(super) fn findings(&self) -> String {
+        let Account { duplicates, lost, strange, .. } = self.account;
+        let kinds = [("duplicates", duplicates), ("lost", lost), ("strange", strange)];
+        kinds.into_iter().map(|(kind, findings)| some_of(kind, findings)).collect()
+    }
+
+    fn lines(&self) -> Vec<(&'static str, String, String)> {
+        let Self { senders, damage, worked, account, .. } = self;
+        let line = |name, value: usize, more: String| (name, value.to_string(), more);
+        let faults = self.faults();
+        let [load, drain, operator] = self.times.map(|time| time.as_secs());
+        vec![
+            ("seed", self.seed.to_string(), String::new()),
+            line("events", senders.accepted.len(), String::new()),
+            line(
+                "acknowledged",
+                senders.acknowledged,
+                format!("deliveries; {} tries without an answer, {} refused rightly", senders.retries, senders.refused),
+            ),
+            line("effects applied", account.applied, format!("of {} owed", account.owed)),
+            line("duplicates", account.duplicates.len(), String::new()),
+            line("lost", account.lost.len(), String::new()),
+            line("strange", account.strange.len(), "accepted or done, and should not have been".into()),
+            line(
+                "unknown surfaced",
+                worked.unknown(),
+                format!(
+                    "{} for the partner's sake, {} for a lost worker's, {} unexplained; {} had happened",
+                    worked.ambiguous, worked.lost_workers, worked.unexplained, worked.happened
+                ),
+            ),
+            line("dead", worked.dead.values().sum(), listed(&worked.dead)),
+            line("replayed", worked.replayed, format!("{} refused", worked.refusals.len())),
+            line("killed processes", damage.killed, String::new()),
+            line(
+                "emulator stops",
+                damage.freezes + damage.restarts,
+                format!("{} frozen, {} ended and started", damage.freezes, damage.restarts),
+            ),
+            line("partner outages", damage.outages, String::new()),
+            line("partner faults", faults.values().sum(), listed(&faults)),
+            (
+                "seconds",
+                (load + drain + operator).to_string(),
+                format!("load {load}, drain {drain}, operator {operator}"),
+            ),
+        ]
+    }
+
+    fn faults(&self) -> BTreeMap<String, usize> {
+        let mut faults = BTreeMap::new();
+        for fault in self.calls.iter().filter_map(Call::fault) {
+            *faults.entry(fault).or_default() += 1;
+        }
+        faults
+    }
+}
+
+fn listed(counts: &BTreeMap<String, usize>) -> String {
+    let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name}: {count}")).collect();
+    counts.join(", ")
+}
+
+fn some_of(kind: &str, findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings.iter().take(SHOWN) {
+        let _ = writeln!(text, "\n{kind}: {} {}", finding.event_id, finding.what);
+        for moment in &finding.history {
+            let _ = writeln!(text, "    {moment}");
+        }
+    }
+    if findings.len() > SHOWN {
+        let _ = writeln!(text, "\n… and {} more", findings.len() - SHOWN);
+    }
+    text
+}

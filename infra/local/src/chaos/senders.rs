@@ -1,0 +1,138 @@
+//! Senders of webhooks, who repeat each delivery until they have an answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use axum::http::Method;
+use futures::future::try_join_all;
+use serde_json::Value;
+use shared::signature::{Secret, standard_webhooks_signature};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::plan::{Delivery, Manner};
+use crate::aws::{Answer, Endpoint};
+
+const PATH: &str = "/v1/events/web-forms";
+
+/// How long a sender waits for an answer, and between two tries.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(2);
+
+/// Nothing is broken for so long: a sender who is not answered meanwhile never will be.
+const GIVE_UP: Duration = Duration::from_secs(90);
+
+/// The senders' own log: what they were told.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// The ids under which each genuine event was accepted: one, unless something is wrong.
+    pub(super) accepted: BTreeMap<String, BTreeSet<String>>,
+    /// How many deliveries were answered with 202.
+    pub(super) acknowledged: usize,
+    /// How many were refused, as they should have been.
+    pub(super) refused: usize,
+    /// How many tries had no answer, or one that said to try again.
+    pub(super) retries: usize,
+    /// Answers that should not have been, as sentences.
+    pub(super) surprises: Vec<String>,
+}
+
+/// Everybody who sends.
+pub(super) struct Senders {
+    gateway: Endpoint,
+    secret: Secret,
+    stranger: Secret,
+    count: usize,
+}
+
+impl Senders {
+    /// So many, who post to this URL and share a secret.
+    pub(super) fn new(url: &str, secret: &str, count: usize) -> Self {
+        Self {
+            gateway: Endpoint::at(url.to_owned()),
+            secret: Secret::new(secret.to_owned()),
+            stranger: Secret::new("whsec_bm90IHRoZSBzZW5kZXIncyBvd24gc2VjcmV0".to_owned()),
+            count,
+        }
+    }
+
+    /// Make every delivery, each when its time has come and a sender is free.
+    /// Each that was answered is counted.
+    pub(super) async fn deliver(&self, deliveries: &[Delivery], count: impl Fn()) -> Result<Log> {
+        let (next, began) = (AtomicUsize::new(0), Instant::now());
+        let sender = async || {
+            let mut log = Log::default();
+            while let Some(delivery) = deliveries.get(next.fetch_add(1, Ordering::Relaxed)) {
+                sleep_until(began + delivery.at).await;
+                let answer = self.until_answered(delivery, &mut log).await?;
+                log.note(delivery, &answer);
+                count();
+            }
+            anyhow::Ok(log)
+        };
+        let logs = try_join_all((0..self.count).map(|_| sender())).await?;
+        Ok(logs.into_iter().fold(Log::default(), Log::and))
+    }
+
+    /// The first answer that says what became of the delivery.
+    async fn until_answered(&self, delivery: &Delivery, log: &mut Log) -> Result<Answer> {
+        let (mut pause, began) = (PAUSE, Instant::now());
+        while began.elapsed() < GIVE_UP {
+            if let Ok(Ok(answer)) = timeout(PATIENCE, self.try_once(delivery)).await
+                && answer.status.as_u16() != 429
+                && !answer.status.is_server_error()
+            {
+                return Ok(answer);
+            }
+            log.retries += 1;
+            sleep(pause).await;
+            pause = PAUSE_MOST.min(pause * 2);
+        }
+        bail!("nobody answers {} any more", delivery.event_id)
+    }
+
+    async fn try_once(&self, delivery: &Delivery) -> Result<Answer> {
+        let body = delivery.body().to_string();
+        let secret = if delivery.manner == Manner::Forged { &self.stranger } else { &self.secret };
+        let (id, now) = (&delivery.event_id, jiff::Timestamp::now().as_second());
+        let signature = standard_webhooks_signature(secret, id, now, body.as_bytes()).context("a bad secret")?;
+        let now = now.to_string();
+        let headers = [
+            ("content-type", "application/json"),
+            ("webhook-id", id),
+            ("webhook-timestamp", &now),
+            ("webhook-signature", &signature),
+        ];
+        self.gateway.send("", Method::POST, PATH, &headers, body).await
+    }
+}
+
+impl Log {
+    fn note(&mut self, delivery: &Delivery, answer: &Answer) {
+        let body = answer.json().unwrap_or_default();
+        let id = body.get("id").and_then(Value::as_str);
+        match (delivery.manner, answer.status.as_u16(), id) {
+            (Manner::Genuine, 202, Some(id)) => {
+                self.acknowledged += 1;
+                self.accepted.entry(delivery.event_id.clone()).or_default().insert(id.to_owned());
+            }
+            (Manner::Forged, 401, _) | (Manner::Malformed, 400 | 422, _) => self.refused += 1,
+            (manner, status, _) => {
+                self.surprises.push(format!("{manner:?} {} was answered {status}: {body}", delivery.event_id));
+            }
+        }
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        for (event, ids) in other.accepted {
+            self.accepted.entry(event).or_default().extend(ids);
+        }
+        self.acknowledged += other.acknowledged;
+        self.refused += other.refused;
+        self.retries += other.retries;
+        self.surprises.extend(other.surprises);
+        self
+    }
+}
