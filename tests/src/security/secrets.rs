@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use replay::{Operation, operate};
+use shared::batch::Filter;
 use shared::model::Script;
 use shared::ports::Clock;
 use shared::signature::Secret;
@@ -114,7 +115,10 @@ async fn no_secret_is_logged_stored_or_answered_on_the_whole_way() {
     seen += &format!("{:?}", world.dead_letters);
     world.park().await;
     let id = world.ledger.rows()[0].id.clone();
-    seen += &operate(&world.replay, Operation::List { limit: 10 }).await.expect("a list").to_string();
+    seen += &operate(&world.replay, Operation::List { limit: 10, only: Filter::default() })
+        .await
+        .expect("a list")
+        .to_string();
     seen += &operate(&world.replay, Operation::Show { id: id.clone() }).await.expect("a page").to_string();
     let again = Operation::Replay { id, by: "ada".into(), reason: "the token is new".into() };
     operate(&world.replay, again).await.expect("a replay");
