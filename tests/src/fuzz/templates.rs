@@ -84,7 +84,8 @@ fn assert_structure(template: &str, rendered: &str) {
 #[test]
 fn target() {
     let tree = body();
-    let body: Body = serde_json::from_value(tree.clone()).expect("a well-formed body");
+    let body: Body = serde_json::from_value(tree.clone()).expect("a body");
+    assert_eq!(body.malformed(), [], "a well-formed body");
     let paths = PATHS.map(|path| Path::try_from(path.to_owned()).expect("a well-formed path"));
     check!().with_test_time(TEST_TIME).with_type::<Event>().for_each(|event| {
         let payload = event.payload();

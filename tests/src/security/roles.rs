@@ -65,9 +65,10 @@ fn the_intake_admits_and_sends_and_reads_senders_secrets() {
 #[test]
 fn the_processor_consumes_and_records_and_reads_partners_secrets() {
     let lines = [
-        ("dynamodb:UpdateItem", LEDGER),
-        ("dynamodb:GetItem dynamodb:UpdateItem", LIMITS),
-        ("dynamodb:UpdateItem", CONTACTS),
+        ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem", LEDGER),
+        ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem", LIMITS),
+        ("dynamodb:GetItem dynamodb:UpdateItem", CONTACTS),
+        ("sqs:SendMessage", EVENTS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", EVENTS),
         ("sqs:SendMessage", DEAD_LETTERS),
         ("ssm:GetParametersByPath", "/integrations/*"),
@@ -83,6 +84,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
         ("dynamodb:GetItem dynamodb:UpdateItem", LIMITS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
         ("sqs:SendMessage", EVENTS),
+        ("sqs:SendMessage", DEAD_LETTERS),
     ];
     assert_eq!(allowed("ReplayRole"), expected(&lines, "ReplayLogs.Arn"));
 }

@@ -115,10 +115,8 @@ async fn no_secret_is_logged_stored_or_answered_on_the_whole_way() {
     seen += &format!("{:?}", world.dead_letters);
     world.park().await;
     let id = world.ledger.rows()[0].id.clone();
-    seen += &operate(&world.replay, Operation::List { limit: 10, only: Filter::default() })
-        .await
-        .expect("a list")
-        .to_string();
+    let list = Operation::List { limit: 10, only: Filter::default() };
+    seen += &operate(&world.replay, list).await.expect("a list").to_string();
     seen += &operate(&world.replay, Operation::Show { id: id.clone() }).await.expect("a page").to_string();
     let again = Operation::Replay { id, by: "ada".into(), reason: "the token is new".into() };
     operate(&world.replay, again).await.expect("a replay");
