@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use shared::folder::read_flows;
 use tokio::task::JoinHandle;
 
 use crate::aws::{ACCESS_KEY, Endpoint, REGION};
@@ -53,6 +54,7 @@ impl Options {
 pub struct Cloud {
     address: Address,
     demo: Demo,
+    flows: PathBuf,
     // In the order in which events meet them: nothing may be asked of a part that is gone.
     servers: Servers,
     poller: Poller,
@@ -75,14 +77,14 @@ impl Cloud {
         let endpoint = emulator.endpoint();
         let stack = package.deploy(endpoint, &doors, &state);
         let stack = progress.step("sam deploy", stack).await?;
-        let demo = secrets::put(endpoint, state.folder()).await?;
+        let demo = secrets::put(endpoint, state.folder(), &read_flows(&flows)?).await?;
 
         let address = address(&doors, &package, &stack, endpoint, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
         let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, &state)?;
         state.publish(&address)?;
-        Ok(Self { address, demo, servers, poller, emulator, state })
+        Ok(Self { address, demo, flows, servers, poller, emulator, state })
     }
 
     /// Where everything is.
@@ -93,6 +95,11 @@ impl Cloud {
     /// What answers for AWS, to be disturbed.
     pub fn emulator(&mut self) -> &mut Emulator {
         &mut self.emulator
+    }
+
+    /// The folder that the functions read their flows from.
+    pub fn flows(&self) -> &Path {
+        &self.flows
     }
 
     /// What the demo source signs with.

@@ -40,5 +40,6 @@ pub mod poller;
 pub mod chaos;
 pub mod cli;
 pub mod cloud;
+pub mod reload;
 pub mod screen;
 pub mod verbs;

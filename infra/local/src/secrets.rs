@@ -8,15 +8,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use base64::prelude::*;
 use serde_json::json;
+use shared::flow::Flows;
 
 use crate::aws::Endpoint;
 use crate::signing::Secret;
 
-const SOURCE: &str = "/ledgerline/sources/web-forms/current";
 const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
-const INTEGRATION: &str = "/ledgerline/integrations/crm/current";
 
-/// What the demo source has: a key to sign with, and a token to read its receipts with.
+/// What the demo sources have: a key to sign with, and a token to read its receipts with.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// What it signs with.
@@ -25,16 +24,21 @@ pub struct Demo {
     pub receipts: String,
 }
 
-/// Put the secrets in place; returns those of the demo source.
+/// Put the secrets of all sources and integrations in place; returns what the demo signs with.
 ///
-/// They stay the same from start to start, so that a `curl` from an earlier screen still works.
-pub async fn put(endpoint: &Endpoint, state: &Path) -> Result<Demo> {
-    let signing = keep(&state.join("web-forms.secret"), "whsec_")?;
+/// They stay the same from start to start, so that a `curl` from an earlier screen still works. All
+/// sources sign with one key here, each in its own way.
+pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Demo> {
+    let signing = keep(&state.join("sources.secret"), "whsec_")?;
     let receipts = keep(&state.join("receipts.secret"), "web-forms.")?;
-    let token = keep(&state.join("crm.secret"), "crm_")?;
-    put_parameter(endpoint, SOURCE, &signing).await?;
+    let token = keep(&state.join("integrations.secret"), "token_")?;
+    for (name, _) in flows.sources() {
+        put_parameter(endpoint, &format!("/ledgerline/sources/{name}/current"), &signing).await?;
+    }
+    for (name, _) in flows.integrations() {
+        put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &token).await?;
+    }
     put_parameter(endpoint, RECEIPTS, &receipts).await?;
-    put_parameter(endpoint, INTEGRATION, &token).await?;
     Ok(Demo { signing: Secret::parse(&signing)?, receipts })
 }
 

@@ -16,7 +16,7 @@ use crate::lambda::{Lambda, Outcome};
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::{chaos, screen, tools};
+use crate::{chaos, reload, screen, tools};
 
 /// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
 pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
@@ -24,8 +24,9 @@ pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
     if let Some(cloud) = unless_interrupted(Cloud::start(options, &Progress::default())).await? {
         let cloud = cloud?;
         screen::show(&cloud);
-        unless_interrupted(std::future::pending::<()>()).await?;
+        let watched = unless_interrupted(reload::watch(cloud.flows(), cloud.address())).await;
         cloud.stop().await;
+        watched?.transpose()?;
     }
     eprintln!("\nEverything is stopped.");
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use local::aws::{Answer as Raw, Endpoint};
 use local::lambda::{Lambda, Outcome};
 use local::processes::{self, Signal};
 use serde_json::{Value, json};
-use shared::signature::{Secret, standard_webhooks_signature};
+use shared::signature::{Secret, sign, standard_webhooks_signature};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// The tests share one partner stub, so they take turns, also where one process runs them all.
@@ -110,8 +110,33 @@ impl System {
 
     /// Every call that the partner got, in order.
     pub(crate) async fn calls(&self) -> Vec<Value> {
-        let log = request(&self.partners, "GET", "/_control/log?integration=crm", &[], String::new()).await;
+        self.calls_of("crm").await
+    }
+
+    /// Every call that this partner got, in order.
+    pub(crate) async fn calls_of(&self, integration: &str) -> Vec<Value> {
+        let path = format!("/_control/log?integration={integration}");
+        let log = request(&self.partners, "GET", &path, &[], String::new()).await;
         log.body.as_array().expect("a list").clone()
+    }
+
+    /// A source sends this, signed in its own way.
+    pub(crate) async fn send_from(
+        &self,
+        source: &str,
+        event_type: Option<&str>,
+        body: &str,
+        content_type: &str,
+        more: &[(&str, String)],
+    ) -> Answer {
+        let flows = crate::fixtures::flows();
+        let scheme = &flows.source(source).expect("a source").scheme;
+        let signed = sign(scheme, &self.secret, "msg_test", self.now(), body.as_bytes()).expect("a good secret");
+        let signed = signed.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let more = more.iter().map(|(name, value)| (*name, value.as_str()));
+        let headers: Vec<_> = signed.chain(more).chain([("content-type", content_type)]).collect();
+        let path = event_type.map_or_else(String::new, |event_type| format!("/{event_type}"));
+        request(&self.gateway, "POST", &format!("/v1/events/{source}{path}"), &headers, body.to_owned()).await
     }
 
     pub(crate) async fn operate(&self, operation: Value) -> Value {

@@ -1,0 +1,60 @@
+//! Flows that change while the cloud is up: checked on save, and in force with the next event.
+//!
+//! Functions read their flows when they start. So their processes are ended, in the way that Lambda ends
+//! them too, with no warning; the next event starts new ones. A bad file changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use shared::folder::read_flows;
+use tokio::time::sleep;
+
+use crate::cloud::Address;
+use crate::processes::{self, Signal};
+
+/// How often the folder is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The functions that read the flows.
+const FUNCTIONS: [&str; 3] = ["intake", "processor", "replay"];
+
+/// Watches a folder of flows for as long as the cloud is up.
+pub async fn watch(flows: &Path, address: &Address) -> Result<()> {
+    let mut seen = newest(flows);
+    loop {
+        sleep(LOOK_EVERY).await;
+        let now = newest(flows);
+        if now == seen {
+            continue;
+        }
+        seen = now;
+        match read_flows(flows) {
+            Ok(_) => {
+                end_functions(address).await?;
+                println!("The flows have changed: the next event goes by them.");
+            }
+            Err(error) => eprintln!("The flows have changed and are not taken:\n{error}"),
+        }
+    }
+}
+
+async fn end_functions(address: &Address) -> Result<()> {
+    for name in FUNCTIONS {
+        for pid in processes::of_function(address.function(name)?, &address.endpoint)? {
+            // It may have ended by itself just now.
+            let _ = processes::send(Signal::Kill, pid).await;
+        }
+    }
+    Ok(())
+}
+
+/// When each file of the folder was last written.
+fn newest(flows: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
+    let folders = [flows.to_owned(), flows.join("flows")];
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let yaml = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "yaml"));
+    let mut files: Vec<_> = yaml.map(|path| (path.clone(), path.metadata().and_then(|m| m.modified()).ok())).collect();
+    files.sort();
+    files
+}

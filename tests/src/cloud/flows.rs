@@ -1,0 +1,152 @@
+//! The shipped flows and the switches, end to end through the local cloud.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::new_lead;
+use super::system::System;
+use crate::fixtures::payload;
+
+/// Longer than any container believes what it read, and less than the fifteen seconds that are promised.
+const SWITCHED: Duration = Duration::from_secs(6);
+
+fn unique() -> String {
+    std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos().to_string()
+}
+
+/// A time zone where it is about noon: nobody is asleep there.
+fn noon(now: i64) -> String {
+    let hour = now / 3600 % 24;
+    let offset = 12 - hour;
+    // These are named the other way round: `Etc/GMT-3` is three hours ahead.
+    if offset >= 0 { format!("Etc/GMT-{offset}") } else { format!("Etc/GMT+{}", -offset) }
+}
+
+/// A contact that agrees to everything and is awake.
+async fn contact(system: &System) -> String {
+    let email = format!("{}@example.com", unique());
+    let mut form = payload("contact-submitted.json");
+    form["data"]["email"] = json!(email);
+    form["data"]["time_zone"] = json!(noon(system.now()));
+    let key = [("idempotency-key", unique())];
+    let id = system.send_from("web-forms", None, &form.to_string(), "application/json", &key).await.id();
+    let page = system.until(&id, "succeeded").await;
+    assert_eq!(page["effects"]["contact"]["result"]["created"], true, "{page}");
+    email
+}
+
+async fn cart(system: &System, email: &str, change: Value) -> String {
+    let mut cart = payload("cart-abandoned.json");
+    cart["email"] = json!(email);
+    cart["customer_id"] = json!(unique());
+    cart.as_object_mut().expect("an object").extend(change.as_object().cloned().unwrap_or_default());
+    let cart = cart.to_string();
+    system.send_from("storefront", Some("cart.abandoned"), &cart, "application/json", &[]).await.id()
+}
+
+fn by(mut operation: Value) -> Value {
+    operation["by"] = json!("ada");
+    operation["reason"] = json!("a test");
+    operation
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn every_shipped_flow_runs_end_to_end() {
+    let system = System::take().await;
+    let email = contact(&system).await;
+
+    let lead = system.post(&new_lead("shipped")).await.id();
+    system.until(&lead, "succeeded").await;
+    assert_eq!((system.calls_of("crm").await.len(), system.calls_of("analytics").await.len()), (1, 1));
+
+    let cart = cart(&system, &email, json!({})).await;
+    let page = system.until(&cart, "succeeded").await;
+    let emails = system.calls_of("email").await;
+    assert_eq!((system.calls_of("discounts").await.len(), emails.len()), (1, 1));
+    assert_eq!(emails[0]["body"]["data"]["code"], page["effects"]["discount"]["result"]["code"]);
+
+    for channel in ["sms", "push"] {
+        let mut nudge = payload(&format!("cart-nudge-{channel}.json"));
+        nudge["email"] = json!(email);
+        nudge["cart_id"] = json!(unique());
+        let kind = format!("cart.nudge.{channel}");
+        let sent = system.send_from("storefront", Some(&kind), &nudge.to_string(), "application/json", &[]).await;
+        system.until(&sent.id(), "succeeded").await;
+        assert_eq!(system.calls_of(channel).await.len(), 1, "{channel}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn nobody_is_written_to_who_never_agreed() {
+    let system = System::take().await;
+    let id = cart(&system, &format!("{}@example.com", unique()), json!({})).await;
+    let page = system.until(&id, "noop").await;
+    assert_eq!(page["noop"], json!({"guard": "consent", "facts": {"channel": "email", "contact": "unknown"}}));
+    assert_eq!(system.calls_of("email").await.len(), 0);
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_large_discount_waits_for_a_button_in_slack() {
+    let system = System::take().await;
+    let email = contact(&system).await;
+    let id = cart(&system, &email, json!({"discount_percent": 40})).await;
+    let page = system.until(&id, "awaiting_approval").await;
+    assert_eq!(system.calls_of("slack").await.len(), 1, "one question");
+    assert_eq!(system.calls_of("discounts").await.len(), 0);
+
+    let hash = page["ask"]["hash"].as_str().expect("a hash");
+    let mut press = payload("slack-approval.json");
+    press["trigger_id"] = json!(unique());
+    press["actions"][0]["value"] = json!(format!("{id} {hash}"));
+    let form: String = form_urlencoded::byte_serialize(press.to_string().as_bytes()).collect();
+    let pressed =
+        system.send_from("slack", None, &format!("payload={form}"), "application/x-www-form-urlencoded", &[]).await;
+    assert_eq!(pressed.status, 202, "{}", pressed.body);
+    let page = system.until(&id, "succeeded").await;
+    assert!(page["history"].to_string().contains("approved by slack:U0ADA"), "{page}");
+    assert_eq!((system.calls_of("discounts").await.len(), system.calls_of("email").await.len()), (1, 1));
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
+    let system = System::take().await;
+    // Every container has read the board before it changes.
+    let warm = system.post(&new_lead("warm")).await.id();
+    system.until(&warm, "succeeded").await;
+
+    system.operate(by(json!({"op": "pause", "flow": "lead-routing"}))).await;
+    let policy = json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 1}});
+    system.operate(by(policy)).await;
+    let careful = json!({"op": "safe_mode", "flow": "cart-recovery", "for": "10m"});
+    let status = system.operate(by(careful)).await;
+    assert_eq!(status["board"]["flows"]["cart-recovery"]["safe_mode"]["by"], "ada", "{status}");
+    sleep(SWITCHED).await;
+
+    let paused = system.post(&new_lead("paused")).await.id();
+    let page = system.until(&paused, "retrying").await;
+    assert!(page["history"].to_string().contains("paused"), "{page}");
+    assert_eq!(system.calls_of("crm").await.len(), 1, "the one before the pause");
+
+    let email = contact(&system).await;
+    let id = cart(&system, &email, json!({})).await;
+    system.until(&id, "succeeded").await;
+    let emails = system.calls_of("email").await;
+    assert_eq!((emails.len(), &emails[0]["body"]["template"]), (1, &json!("cart-reminder")));
+    assert_eq!(system.calls_of("discounts").await.len(), 0, "no codes in safe mode");
+
+    system.tell_partner(json!({"mode": "status", "status": 500})).await;
+    system.operate(by(json!({"op": "resume", "flow": "lead-routing"}))).await;
+    let line = system.until_parked(&paused).await;
+    assert_eq!((&line["reason"], &line["attempts"]), (&json!("attempts_spent"), &json!(1)), "the policy is in force");
+
+    system.operate(by(json!({"op": "policy", "flow": "lead-routing", "retry": {}}))).await;
+    let off = system.operate(by(json!({"op": "safe_mode", "flow": "cart-recovery", "for": "0s"}))).await;
+    assert_eq!(off["board"], json!({}), "nothing is left on: {off}");
+    sleep(SWITCHED).await;
+}
