@@ -302,6 +302,14 @@ impl Work<'_> {
         lease: &mut Lease,
         permits: &mut Permits,
     ) -> Result<Option<Stop<'f>>, WriteError> {
+        // The write of the intents may have taken all the time. A call for which nobody can wait would
+        // only be one of which nobody knows.
+        if !self.has_time(Some(flow)) {
+            for effect in effects {
+                self.leave(effect, permits.remove(&effect.id), Ended::Neutral).await;
+            }
+            return Ok(Some(Stop::Retry(Duration::ZERO)));
+        }
         let row = lease.row().clone();
         let caller = self.caller(flow, &row);
         let mut calls: FuturesUnordered<_> =

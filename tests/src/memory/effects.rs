@@ -1,5 +1,6 @@
 //! Effects side by side, and effects of which nobody knows whether they happened.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use replay::{Operation, Verdict, operate};
@@ -9,6 +10,7 @@ use shared::key::EventId;
 use shared::ledger::{Reason, State};
 use shared::model::Script;
 
+use super::faults::SlowFirstClaim;
 use super::world::{World, flows_with};
 use crate::fixtures::{files, lead};
 
@@ -337,4 +339,18 @@ async fn a_condition_that_cannot_be_decided_decides_nothing() {
     world.poll().await;
     assert_eq!(reason(&world, &id).await, Some(Reason::Template));
     assert_eq!(asked(&world).len(), 0);
+}
+
+#[tokio::test]
+async fn a_call_for_which_no_time_is_left_is_not_made() {
+    let mut world = World::with(flow_of(&[("mail", "guarantee: none")]));
+    let time = Mutex::new(Duration::from_secs(29));
+    world.processor.ledger =
+        Box::new(SlowFirstClaim { ledger: world.ledger.clone(), clock: world.clock.clone(), time });
+    let id = accepted(&world).await;
+    world.poll().await;
+    assert!(asked(&world).is_empty(), "it could only have ended as an unknown");
+    world.drain().await;
+    assert_eq!(asked(&world), ["POST /mail"]);
+    assert_eq!(world.ledger.get(&id).expect("its row").state, State::Succeeded);
 }

@@ -1,13 +1,15 @@
 //! Ports that fail.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use shared::event::Event;
 use shared::key::EventId;
-use shared::ledger::Row;
-use shared::model::{ModelLedger, ModelQueue};
-use shared::ports::{Admission, Admissions, Queue, Records, Rows, Secrets, Unavailable, WriteError};
+use shared::ledger::{Claim, Closed, Found, Lease, Row};
+use shared::model::{ModelClock, ModelLedger, ModelQueue};
+use shared::ports::{Admission, Admissions, Claims, Queue, Records, Rows, Secrets, Unavailable, WriteError};
 use shared::signature::Secret;
 use shared::time::Timestamp;
 
@@ -83,6 +85,31 @@ pub(crate) struct Slow;
 impl Admissions for Slow {
     async fn admit(&self, _: &Row, _: Timestamp) -> Result<Admission, Unavailable> {
         std::future::pending().await
+    }
+}
+
+/// A ledger whose first claim takes this long.
+pub(crate) struct SlowFirstClaim {
+    pub(crate) ledger: ModelLedger,
+    pub(crate) clock: ModelClock,
+    pub(crate) time: Mutex<Duration>,
+}
+
+#[async_trait]
+impl Claims for SlowFirstClaim {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+        let claimed = self.ledger.claim(id, claim).await;
+        let time = std::mem::take(&mut *self.time.lock().expect("no panic"));
+        self.clock.advance(time);
+        claimed
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.ledger.record(lease).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.ledger.close(closed).await
     }
 }
 
