@@ -10,6 +10,7 @@ mod lists;
 mod operations;
 mod plans;
 mod switches;
+mod version;
 mod view;
 
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::lane;
 use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
 use crate::switches::{self, Span};
-use crate::view;
+use crate::{version, view};
 
 /// An operator's request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -97,6 +97,8 @@ pub enum Operation {
         by: String,
         /// Why.
         reason: String,
+        /// The version of the row that was looked at; it is refused if the row has changed since.
+        version: Option<String>,
     },
     /// Holds calls back: of a flow, of an integration, or all of them.
     Pause {
@@ -172,6 +174,8 @@ pub enum Operation {
         by: String,
         /// Why it is not worth another try.
         reason: String,
+        /// The version of the row that was looked at; it is refused if the row has changed since.
+        version: Option<String>,
     },
     /// Says of an effect whether it happened, where nobody could know.
     Resolve {
@@ -185,6 +189,8 @@ pub enum Operation {
         by: String,
         /// Why it is so.
         reason: String,
+        /// The version of the row that was looked at; it is refused if the row has changed since.
+        version: Option<String>,
     },
 }
 
@@ -280,13 +286,15 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, &by, &reason).await,
         Operation::Schedule => lane::scheduled(replay).await,
         Operation::Show { id } => show(replay, &id).await,
-        Operation::Replay { id, by, reason } => send_again(replay, &id, &by, &reason).await,
-        Operation::Resolve { id, effect, verdict, by, reason } => {
-            resolve(replay, &id, &effect, verdict, &by, &reason).await
+        Operation::Replay { id, by, reason, version } => {
+            send_again(replay, &id, &by, &reason, version.as_deref()).await
+        }
+        Operation::Resolve { id, effect, verdict, by, reason, version } => {
+            resolve(replay, &id, &effect, verdict, &by, &reason, version.as_deref()).await
         }
         Operation::Approve { questions, by, reason } => decide(replay, questions, Answer::Approve, &by, &reason).await,
         Operation::Reject { questions, by, reason } => decide(replay, questions, Answer::Reject, &by, &reason).await,
-        Operation::Drop { id, by, reason } => give_up(replay, &id, &by, &reason).await,
+        Operation::Drop { id, by, reason, version } => give_up(replay, &id, &by, &reason, version.as_deref()).await,
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,
     }
@@ -299,10 +307,20 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
 }
 
 /// Sends one event through the queue again.
-async fn send_again(replay: &Replay, id: &EventId, by: &str, reason: &str) -> Result<Value, Failure> {
+async fn send_again(
+    replay: &Replay,
+    id: &EventId,
+    by: &str,
+    reason: &str,
+    seen: Option<&str>,
+) -> Result<Value, Failure> {
     check_words(by, reason)?;
     let now = replay.clock.now();
-    let next = requeue(&*replay.records, &*replay.queue, id, |row| row.replayed(by, reason, now)).await?;
+    let replayed = |row: Row| {
+        version::check(&row, seen)?;
+        row.replayed(by, reason, now)
+    };
+    let next = requeue(&*replay.records, &*replay.queue, id, replayed).await?;
     info!(event = %id, replay = next.replay, by, "replayed");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }
@@ -334,9 +352,10 @@ async fn decide(
     Ok(json!({"answered": answered}))
 }
 
-async fn give_up(replay: &Replay, id: &EventId, by: &str, reason: &str) -> Result<Value, Failure> {
+async fn give_up(replay: &Replay, id: &EventId, by: &str, reason: &str, seen: Option<&str>) -> Result<Value, Failure> {
     check_words(by, reason)?;
     let row = find(replay, id).await?;
+    version::check(&row, seen)?;
     let next = row.clone().dropped(by, reason, replay.remembered(&row), replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
     if let Some(kept) = replay.records.kept(id).await? {
@@ -354,6 +373,7 @@ async fn resolve(
     verdict: Verdict,
     by: &str,
     reason: &str,
+    seen: Option<&str>,
 ) -> Result<Value, Failure> {
     check_words(by, reason)?;
     let happened = match verdict {
@@ -364,6 +384,7 @@ async fn resolve(
         Verdict::DidNotHappen => None,
     };
     let row = find(replay, id).await?;
+    version::check(&row, seen)?;
     let next = row.clone().resolved(effect, happened, by, reason, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
     info!(event = %id, effect, by, "resolved");

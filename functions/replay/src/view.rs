@@ -5,6 +5,8 @@ use shared::event::Event;
 use shared::ledger::{Entry, Moment, Progress, Row};
 use shared::mask::preview;
 
+use crate::version;
+
 /// One event as a line of a list.
 pub(crate) fn line(row: &Row) -> Value {
     let mut line = json!({
@@ -13,6 +15,7 @@ pub(crate) fn line(row: &Row) -> Value {
         "state": row.state,
         "received_at": row.received_at.to_string(),
         "replays": row.replay,
+        "version": version::of(row),
         "trace_id": row.trace.id(),
     });
     if let Some(at) = row.parked_at {

@@ -209,7 +209,7 @@ async fn an_event_that_waited_too_long_is_given_up_on_and_can_be_replayed() {
     assert!(world.row(&id).await.effects.is_empty(), "an intent that was withdrawn is no doubt");
 
     world.park().await;
-    let again = Operation::Replay { id: id.clone(), by: "ada".into(), reason: "better late".into() };
+    let again = Operation::Replay { id: id.clone(), by: "ada".into(), reason: "better late".into(), version: None };
     operate(&world.replay, again).await.expect("a replay");
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded, "its age counts from the replay");
@@ -228,12 +228,18 @@ async fn in_doubt() -> (World, EventId) {
 
 async fn resolve_and_replay(world: &World, id: &EventId, verdict: Verdict) {
     let (id, by, reason) = (id.clone(), "ada".to_owned(), "saw the partner's log".to_owned());
-    let resolve =
-        Operation::Resolve { id: id.clone(), effect: "a".into(), verdict, by: by.clone(), reason: reason.clone() };
+    let resolve = Operation::Resolve {
+        id: id.clone(),
+        effect: "a".into(),
+        verdict,
+        by: by.clone(),
+        reason: reason.clone(),
+        version: None,
+    };
     operate(&world.replay, resolve.clone()).await.expect("it is unknown");
     let twice = operate(&world.replay, resolve).await.expect_err("it is known now").to_string();
     assert!(twice.contains("nothing to resolve"), "{twice}");
-    operate(&world.replay, Operation::Replay { id, by, reason }).await.expect("nothing is unknown");
+    operate(&world.replay, Operation::Replay { id, by, reason, version: None }).await.expect("nothing is unknown");
     world.drain().await;
 }
 

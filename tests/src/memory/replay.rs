@@ -25,7 +25,8 @@ async fn parked(world: &World) -> EventId {
 }
 
 async fn replay_it(world: &World, id: &EventId) -> Result<Value, String> {
-    let operation = Operation::Replay { id: id.clone(), by: "ada".into(), reason: "the CRM is back".into() };
+    let operation =
+        Operation::Replay { id: id.clone(), by: "ada".into(), reason: "the CRM is back".into(), version: None };
     operate(&world.replay, operation).await.map_err(|failure| failure.to_string())
 }
 
@@ -200,6 +201,33 @@ async fn letters_that_nobody_knows_are_kept_too() {
     }
 }
 
+/// Somebody decides by a page that is out of date.
+#[tokio::test]
+async fn a_decision_on_what_has_changed_since_is_refused() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let seen = operate(&world.replay, Operation::Show { id: id.clone() }).await.expect("a page");
+    replay_it(&world, &id).await.expect("a replay");
+    world.partners.script(vec![Script::Status(500); 3]);
+    world.drain().await;
+    world.park().await;
+    let (by, reason) = ("grace", "it looks dead");
+    for op in [
+        json!({"op": "replay"}),
+        json!({"op": "drop"}),
+        json!({"op": "resolve", "effect": "crm", "verdict": "did_not_happen"}),
+    ] {
+        let mut stale = json!({"id": id, "by": by, "reason": reason, "version": seen["version"]});
+        stale.as_object_mut().expect("an object").extend(op.as_object().expect("an object").clone());
+        let answer = replay::handle(&world.replay, stale.clone()).await;
+        assert!(answer["error"].as_str().is_some_and(|error| error.contains("look again")), "{stale}: {answer}");
+    }
+    let fresh = operate(&world.replay, Operation::Show { id: id.clone() }).await.expect("a page");
+    let version = fresh["version"].as_str().map(str::to_owned);
+    let drop = Operation::Drop { id, by: by.into(), reason: reason.into(), version };
+    assert_eq!(operate(&world.replay, drop).await.expect("it is as it was seen")["state"], "dropped");
+}
+
 #[tokio::test]
 async fn a_bad_request_is_told_what_to_write_instead() {
     let world = World::new();
@@ -208,7 +236,7 @@ async fn a_bad_request_is_told_what_to_write_instead() {
         let error = answer["error"].as_str().unwrap_or_default().to_owned();
         assert!(error.contains(r#"{"op": "list"}"#), "{bad}: {answer}");
     }
-    let nameless = Operation::Replay { id: EventId::named("x"), by: " ".into(), reason: "r".into() };
+    let nameless = Operation::Replay { id: EventId::named("x"), by: " ".into(), reason: "r".into(), version: None };
     let error = operate(&world.replay, nameless).await.expect_err("nobody").to_string();
     assert!(error.contains("`by`"), "{error}");
 }

@@ -88,9 +88,9 @@ impl World {
             Some((effect, _)) => {
                 let happened = !self.models.partner.applied(&id, effect).is_empty();
                 let verdict = if happened { Verdict::Happened(stated()) } else { Verdict::DidNotHappen };
-                Some(Operation::Resolve { id, effect: effect.clone(), verdict, by, reason })
+                Some(Operation::Resolve { id, effect: effect.clone(), verdict, by, reason, version: None })
             }
-            None => Some(Operation::Replay { id, by, reason }),
+            None => Some(Operation::Replay { id, by, reason, version: None }),
         }
     }
 }
