@@ -149,6 +149,20 @@ fn no_role_has_a_wildcard() {
     }
 }
 
+/// Who may invoke the viewers' function can change nothing by it, whatever is in it.
+#[test]
+fn the_viewers_console_can_only_read() {
+    let template = Template::read();
+    let statements = template.at("/Resources/ConsoleViewerRole/Properties/Policies/0/PolicyDocument/Statement");
+    let statements = statements.as_array().expect("statements").iter().filter(|statement| statement["Sid"] != "Log");
+    let actions: BTreeSet<&str> = statements.filter_map(|statement| statement["Action"].as_str()).collect();
+    assert_eq!(actions, BTreeSet::from(["dynamodb:GetItem", "dynamodb:Query"]));
+    for (function, access) in [("ConsoleViewerFunction", "read"), ("ReplayFunction", "operate")] {
+        let console = format!("/Resources/{function}/Properties/Environment/Variables/CONSOLE");
+        assert_eq!(template.at(&console), access);
+    }
+}
+
 /// A variable that a function reads and the template does not set would be found out only in AWS.
 #[test]
 fn the_template_sets_exactly_what_the_functions_read() {
@@ -157,9 +171,12 @@ fn the_template_sets_exactly_what_the_functions_read() {
         template.at(pointer).as_object().expect("variables").keys().cloned().collect()
     };
     let global = names("/Globals/Function/Environment/Variables");
-    for (function, logical_id) in
-        [("intake", "IntakeFunction"), ("processor", "ProcessorFunction"), ("replay", "ReplayFunction")]
-    {
+    for (function, logical_id) in [
+        ("intake", "IntakeFunction"),
+        ("processor", "ProcessorFunction"),
+        ("replay", "ReplayFunction"),
+        ("replay", "ConsoleViewerFunction"),
+    ] {
         let main = std::fs::read_to_string(root().join(format!("functions/{function}/src/main.rs"))).expect("a main");
         let read: BTreeSet<String> = main.split('"').filter(|word| is_variable(word)).map(str::to_owned).collect();
         let set = names(&format!("/Resources/{logical_id}/Properties/Environment/Variables"));

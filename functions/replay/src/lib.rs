@@ -12,11 +12,12 @@ mod plans;
 mod switches;
 mod version;
 mod view;
+mod widget;
 
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::flow::Flows;
 use shared::ledger::{Row, UNSETTLED_RETENTION};
 use shared::limit::Limiter;
@@ -26,6 +27,7 @@ pub use letters::{Letter, park_batch};
 pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
 pub use plans::PlanSeen;
 pub use switches::Span;
+pub use widget::{Access, Console};
 
 /// What the replay works with.
 pub struct Replay {
@@ -57,6 +59,20 @@ impl Replay {
     /// How long the key of an event is remembered after it has come to its end.
     pub(crate) fn remembered(&self, row: &Row) -> Duration {
         self.flows.flow(&row.flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl)
+    }
+}
+
+/// A dashboard's widget, or what [`handle`] takes. The console of viewers takes nothing else.
+pub async fn serve(console: &Console<'_>, payload: Value) -> Value {
+    if payload["describe"] == true {
+        return Value::from(widget::DESCRIPTION);
+    }
+    match widget::Call::of(&payload) {
+        Some(call) => widget::answer(console, &call).await,
+        None if console.access == Access::Operate => handle(console.replay, payload).await,
+        None => {
+            json!({"error": "this function is a widget of a dashboard, to look: operators use the replay function"})
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use replay::{Replay, handle};
+use replay::{Access, Console, Replay, serve};
 use serde_json::Value;
 use shared::adapters::{
     DynamoBatches, DynamoBoard, DynamoLedger, DynamoLimits, Environment, SqsDeadLetters, SqsEvents, SystemChance,
@@ -20,7 +20,9 @@ async fn main() -> Result<(), Error> {
     let limits = environment.text("LIMITS_TABLE");
     let flows = environment.text("FLOWS_DIR");
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
+    let access = environment.text("CONSOLE");
     environment.check()?;
+    let access: Access = access.parse()?;
 
     let aws = aws().await;
     let dead_letters = SqsDeadLetters::new(&aws, dead_letters);
@@ -37,5 +39,9 @@ async fn main() -> Result<(), Error> {
         flows: read_flows(Path::new(&flows))?,
         clock: Box::new(SystemClock),
     };
-    run(service_fn(async |request: LambdaEvent<Value>| Ok::<_, Error>(handle(replay, request.payload).await))).await
+    run(service_fn(async |request: LambdaEvent<Value>| {
+        let console = Console { replay, access, endpoint: &request.context.invoked_function_arn };
+        Ok::<_, Error>(serve(&console, request.payload).await)
+    }))
+    .await
 }

@@ -36,7 +36,7 @@ enum Verb {
     },
     /// Invoke a function of the cloud that is up.
     Invoke {
-        /// intake, processor or replay.
+        /// intake, processor, replay or console.
         function: String,
         /// The event, as JSON.
         event: String,

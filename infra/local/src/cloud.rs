@@ -166,7 +166,11 @@ impl Package {
 }
 
 fn address(doors: &Doors, package: &Package, stack: &Stack, endpoint: &Endpoint, state: &State) -> Result<Address> {
-    let name = |function: &Function| Ok((function.binary.clone(), stack.physical_id(&function.logical_id)?.to_owned()));
+    let name = |function: &Function| {
+        let name = stack.physical_id(&function.logical_id)?;
+        let short = name.strip_prefix(deploy::STACK).and_then(|rest| rest.strip_prefix('-'));
+        Ok((short.unwrap_or(name).to_owned(), name.to_owned()))
+    };
     Ok(Address {
         pid: std::process::id(),
         url: format!("http://127.0.0.1:{}", ports::port_of(&doors.gateway)?),

@@ -5,6 +5,7 @@
 //! a zip file of that name: `sam deploy` uploads it as it is, and the zipping, which is the slow
 //! part, is done again only for binaries that changed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -38,7 +39,9 @@ pub async fn stage(
 ) -> Result<PathBuf> {
     let infra = stage.join("infra");
     copy_tree(flows, &infra.join("flows")).context("cannot stage the flows")?;
-    try_join_all(functions.iter().map(|function| stage_function(tools, function, binaries, &infra))).await?;
+    // Two functions may run one binary, each with an environment of its own: it is packed once.
+    let packages: BTreeMap<&Path, &Function> = functions.iter().map(|it| (it.code.as_path(), it)).collect();
+    try_join_all(packages.values().map(|function| stage_function(tools, function, binaries, &infra))).await?;
     let template = infra.join("template.yaml");
     fs::copy(project.template(), &template).context("cannot stage the template")?;
     Ok(template)

@@ -20,7 +20,7 @@ pub struct Address {
     pub partners_url: String,
     /// The emulator, as `AWS_ENDPOINT_URL`.
     pub endpoint: String,
-    /// The functions' names, by the binary that each runs.
+    /// The functions' names, by what follows the stack's name in each.
     pub functions: BTreeMap<String, String>,
     /// The ledger's table.
     pub ledger_table: String,
@@ -45,11 +45,11 @@ impl Address {
     }
 
     /// The name that a function was deployed under.
-    pub fn function(&self, binary: &str) -> Result<&str> {
-        let name = self.functions.get(binary).map(String::as_str);
+    pub fn function(&self, short: &str) -> Result<&str> {
+        let name = self.functions.get(short).map(String::as_str);
         name.with_context(|| {
             let known: Vec<_> = self.functions.keys().map(String::as_str).collect();
-            format!("there is no function {binary}: there are {}", known.join(", "))
+            format!("there is no function {short}: there are {}", known.join(", "))
         })
     }
 }

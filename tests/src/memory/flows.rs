@@ -13,7 +13,7 @@ use shared::ports::Contacts;
 use super::world::World;
 use crate::fixtures::{NOW, flows, payload};
 
-async fn shipped() -> World {
+pub(super) async fn shipped() -> World {
     let world = World::with(flows());
     consent(&world, json!({"consent_email": true, "consent_sms": true, "consent_push": true})).await;
     world
@@ -30,7 +30,7 @@ async fn know(world: &World, email: &str, fields: Value) {
     world.contacts.upsert(&upsert, &EventId::named("before"), NOW).await.expect("the model answers");
 }
 
-async fn cart(world: &World, change: Value) -> EventId {
+pub(super) async fn cart(world: &World, change: Value) -> EventId {
     let mut cart = payload("cart-abandoned.json");
     cart.as_object_mut().expect("an object").extend(change.as_object().cloned().unwrap_or_default());
     world.send("storefront", Some("cart.abandoned"), &cart, &[]).await.expect("a good cart").id

@@ -1,0 +1,162 @@
+//! One event: why it is here, what was done for it, and what can be done about it.
+
+use serde_json::{Value, json};
+use shared::key::EventId;
+use shared::ledger::{Entry, Progress, Row, State};
+use shared::mask::preview;
+use shared::time::Timestamp;
+
+use super::call::Call;
+use super::html::{Html, Show, html};
+use super::{Access, Console, parts};
+use crate::operations::{Failure, find};
+use crate::version;
+
+pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+    let id = EventId::named(call.param("id"));
+    let row = find(console.replay, &id).await?;
+    let kept = console.replay.records.kept(&id).await?;
+    let now = console.replay.clock.now();
+    let preview = kept.map(|event| html("<b>payload, masked</b><pre>{}</pre>", &[&preview(&event.payload).join("\n")]));
+    Ok(html(
+        r#"<h2>{} <code>{}</code></h2><p>{}</p><div class="sides"><div>{}</div><div>{}</div></div>{}{}"#,
+        &[
+            &parts::badge(row.state),
+            &row.id,
+            &buttons(console, &row),
+            &facts(console, &row, now),
+            &preview,
+            &effects(console, call, &row, now),
+            &history(&row),
+        ],
+    ))
+}
+
+/// What can be decided in the row's state. Each button says which version of the row it was made for.
+fn buttons(console: &Console<'_>, row: &Row) -> Html {
+    let of_row = |op: &str| json!({"op": op, "id": row.id, "version": version::of(row)});
+    let answer = |op: &str, hash: &str| json!({"op": op, "questions": [{"id": row.id, "hash": hash}]});
+    let drop = || parts::button(console, "Drop", &"Give up on this event for good?", of_row("drop"));
+    match (row.state, &row.ask) {
+        (State::Dead, _) => {
+            let ask = "Send this event through the queue again? What is done stays done.";
+            [parts::button(console, "Replay", &ask, of_row("replay")), drop()].into_iter().collect()
+        }
+        (State::AwaitingApproval, Some(ask)) => [
+            parts::button(console, "Approve", &"Do what is asked here?", answer("approve", &ask.hash)),
+            parts::button(console, "Reject", &"Do nothing for this event?", answer("reject", &ask.hash)),
+            drop(),
+        ]
+        .into_iter()
+        .collect(),
+        // A replay that was cut off before its message was sent.
+        (State::Queued, _) if row.parked.is_some() => {
+            parts::button(console, "Send again", &"Was this replay cut off before it was sent?", of_row("replay"))
+        }
+        _ => Html::default(),
+    }
+}
+
+fn facts(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
+    let mut facts: Vec<(&'static str, Box<dyn Show>)> = vec![
+        ("flow", Box::new(row.flow.clone())),
+        ("source", Box::new(row.source.clone())),
+        ("received", Box::new(parts::ago(now, row.received_at))),
+        ("parked", Box::new(row.parked_at.map(|at| parts::ago(now, at)))),
+        ("replays", Box::new(row.replay)),
+        ("trace", Box::new(trace(console, row))),
+    ];
+    if let Some(death) = &row.death {
+        facts.push(("reason", Box::new(death.reason.as_str())));
+        facts.push(("effect", Box::new(death.effect.clone())));
+        facts.push(("error", Box::new(death.error.clone())));
+        facts.push(("attempts", Box::new(death.attempts)));
+    }
+    if let Some(ask) = &row.ask {
+        facts.push(("asked until", Box::new(ask.until.to_string())));
+        facts.push(("approved by", Box::new(ask.approved_by.clone())));
+    }
+    if let Some(noop) = &row.noop {
+        facts.push(("nothing done", Box::new(format!("{}: {}", noop.guard, noop.facts))));
+    }
+    let line = |(name, value): &(&'static str, Box<dyn Show>)| {
+        html(r#"<tr><th>{}</th><td class="text">{}</td></tr>"#, &[name, &**value])
+    };
+    html(r#"<table class="facts">{}</table>"#, &[&facts.iter().map(line).collect::<Html>()])
+}
+
+/// The trace's id, as a link to X-Ray in the function's own region.
+fn trace(console: &Console<'_>, row: &Row) -> Html {
+    let id = row.trace.id();
+    let region = console.endpoint.split(':').nth(3).unwrap_or_default();
+    let (time, rest) = id.split_at(8);
+    html(
+        r#"<a href="https://{}.console.aws.amazon.com/cloudwatch/home?region={}#xray:traces/1-{}-{}" target="_blank" rel="noopener"><code>{}</code></a>"#,
+        &[&region, &region, &time, &rest, &id],
+    )
+}
+
+fn effects(console: &Console<'_>, call: &Call, row: &Row, now: Timestamp) -> Html {
+    let line = |(id, entry): (&String, &Entry)| {
+        let (state, more) = progress(&entry.progress);
+        html(
+            r#"<tr><td>{}</td><td><span class="badge {}">{}</span></td><td>{}</td><td>{}</td><td class="text">{}</td><td>{}</td></tr>"#,
+            &[
+                id,
+                &state,
+                &state,
+                &entry.attempts,
+                &parts::ago(now, entry.at),
+                &more,
+                &verdicts(console, row, id, entry),
+            ],
+        )
+    };
+    let lines: Html = row.effects.iter().map(line).collect();
+    let result = (console.access == Access::Operate && row.in_doubt()).then(|| {
+        let field = parts::field("if it happened, its result", "result", r#"{"crm_id": "…"}"#, call.field("result"));
+        html(r#"<form class="sign">{}</form>"#, &[&field])
+    });
+    html(
+        "<h3>Effects</h3>{}<table><tr><th>effect</th><th>state</th><th>attempts</th><th>when</th><th></th><th></th></tr>\
+         {}</table>",
+        &[&result, &lines],
+    )
+}
+
+fn progress(progress: &Progress) -> (&'static str, String) {
+    match progress {
+        Progress::Intent => ("intent", String::new()),
+        Progress::Failed { error } => ("failed", error.clone()),
+        Progress::Unknown { error } => ("unknown", error.clone()),
+        Progress::Skipped => ("skipped", String::new()),
+        Progress::Done { result: Value::Null } => ("done", String::new()),
+        Progress::Done { result } => ("done", result.to_string()),
+    }
+}
+
+/// The two answers to whether an effect happened, where nobody could know.
+fn verdicts(console: &Console<'_>, row: &Row, effect: &str, entry: &Entry) -> Html {
+    if row.state != State::Dead || !matches!(entry.progress, Progress::Intent | Progress::Unknown { .. }) {
+        return Html::default();
+    }
+    let verdict = |label, verdict: &str| {
+        let params =
+            json!({"op": "resolve", "id": row.id, "effect": effect, "verdict": verdict, "version": version::of(row)});
+        parts::button(
+            console,
+            label,
+            &format!("Have you seen in the partner's own records that {effect} {}?", label.to_lowercase()),
+            params,
+        )
+    };
+    [verdict("Happened", "happened"), verdict("Did not happen", "did_not_happen")].into_iter().collect()
+}
+
+fn history(row: &Row) -> Html {
+    let moments = row.history.iter();
+    let lines: Html = moments
+        .map(|moment| html(r#"<tr><td>{}</td><td class="text">{}</td></tr>"#, &[&moment.at.to_string(), &moment.what]))
+        .collect();
+    html(r#"<h3>History</h3><table class="history">{}</table>"#, &[&lines])
+}

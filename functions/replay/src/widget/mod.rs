@@ -1,0 +1,101 @@
+//! The operators' console: a custom widget of a CloudWatch dashboard.
+//!
+//! The dashboard invokes the function and shows the HTML that it answers; a `<cwdb-action>` makes the
+//! element before it a link or a button, which invokes the function again. Pages show what the ledger and
+//! the switchboard say now, and buttons ask for the same operations as everybody else.
+//!
+//! Deliberately absent: JavaScript, which CloudWatch removes; a state of the widget's own; and any
+//! permission that is read from the call. IAM says who may invoke which function: a viewer's has a role
+//! that can only read, and shows no buttons.
+
+mod call;
+mod event;
+mod html;
+mod list;
+mod outcome;
+mod overview;
+mod parts;
+mod switches;
+
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+
+pub(crate) use call::Call;
+use html::{Html, html};
+
+use crate::Replay;
+use crate::operations::{Failure, refuse};
+
+/// What a function's console is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look.
+    Read,
+    /// To look and to act.
+    Operate,
+}
+
+impl FromStr for Access {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "read" => Ok(Access::Read),
+            "operate" => Ok(Access::Operate),
+            _ => Err(format!("CONSOLE is `{text}`, not read or operate")),
+        }
+    }
+}
+
+/// A console, and the function behind it.
+#[derive(Clone, Copy)]
+pub struct Console<'a> {
+    /// What it shows and acts on.
+    pub replay: &'a Replay,
+    /// What it is for.
+    pub access: Access,
+    /// The function's ARN, which links and buttons call.
+    pub endpoint: &'a str,
+}
+
+/// What the widget is, in Markdown.
+pub(crate) const DESCRIPTION: &str = include_str!("describe.md");
+
+/// Answers a dashboard's call with a page.
+pub(crate) async fn answer(console: &Console<'_>, call: &Call) -> Value {
+    let page = page(console, call).await.unwrap_or_else(|failure| outcome::not_done(&failure.to_string()));
+    let theme = if call.is_dark() { "dark" } else { "light" };
+    let style = html(concat!("<style>", include_str!("style.css"), "</style>"), &[]);
+    json!(html(r#"{}<div class="ledgerline {}">{}</div>"#, &[&style, &theme, &page]).into_text())
+}
+
+async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+    if call.params().contains_key("op") {
+        return outcome::page(console, call).await;
+    }
+    let body = match call.param("page") {
+        "" | "overview" => overview::page(console, call).await?,
+        "list" => list::page(console, call).await?,
+        "event" => event::page(console, call).await?,
+        other => return Err(refuse(format!("there is no page `{other}`"))),
+    };
+    Ok(html("{}{}{}", &[&menu(console), &signature(console, call), &body]))
+}
+
+fn menu(console: &Console<'_>) -> Html {
+    let overview = parts::link(console, &"Overview", json!({"page": "overview"}));
+    let list = parts::link(console, &"Parked events", json!({"page": "list"}));
+    html(r#"<p class="menu">{} · {}</p>"#, &[&overview, &list])
+}
+
+/// Who acts, and why: every operation goes into the history with both. It is somebody's word, as on paper;
+/// CloudTrail knows whose credentials invoked the function.
+fn signature(console: &Console<'_>, call: &Call) -> Html {
+    if console.access == Access::Read {
+        return Html::default();
+    }
+    let by = parts::field("by", "by", "your name", call.field("by"));
+    let reason = parts::field("reason", "reason", "why, for the history", call.field("reason"));
+    html(r#"<form class="sign">{}{}</form>"#, &[&by, &reason])
+}

@@ -1,0 +1,62 @@
+//! What came of a button: it pops up over the page.
+
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::html::{Html, html};
+use super::{Access, Console};
+use crate::operations::{Failure, Operation, operate, refuse};
+
+pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+    if console.access == Access::Read {
+        return Err(refuse("this console only shows: operators use the other one"));
+    }
+    let operation = operation(call)?;
+    let answer = operate(console.replay, operation).await?;
+    Ok(match call.param("op") {
+        "resolve" => done("your word is written down, and a replay takes the event on from there"),
+        _ => told(&answer),
+    })
+}
+
+pub(super) fn not_done(why: &str) -> Html {
+    html(r#"<p class="outcome bad"><b>Not done:</b> {}</p>"#, &[&why])
+}
+
+/// What the button carries, signed with what the fields say.
+fn operation(call: &Call) -> Result<Operation, Failure> {
+    let mut params = call.params().clone();
+    for name in ["by", "reason"] {
+        params.insert(name.into(), json!(call.field(name)));
+    }
+    if params["op"] == "pause" && !call.field("for").is_empty() {
+        params.insert("for".into(), json!(call.field("for")));
+    }
+    if params.get("verdict").is_some_and(|verdict| verdict == "happened") {
+        params.insert("verdict".into(), json!({"happened": result(call)?}));
+    }
+    serde_json::from_value(Value::Object(params)).map_err(|error| refuse(error.to_string()))
+}
+
+fn result(call: &Call) -> Result<Value, Failure> {
+    match call.field("result") {
+        "" => Ok(Value::Object(Map::new())),
+        text => serde_json::from_str(text).map_err(|error| refuse(format!("the result is not JSON: {error}"))),
+    }
+}
+
+fn done(what: &str) -> Html {
+    html(r#"<p class="outcome good"><b>Done:</b> {}.</p>"#, &[&what])
+}
+
+/// Questions have a fate each, and there is one behind a button.
+fn told(answer: &Value) -> Html {
+    let question = &answer["answered"][0];
+    if let Some(error) = question["error"].as_str() {
+        return not_done(error);
+    }
+    match answer["state"].as_str().or(question["state"].as_str()) {
+        Some(state) => done(&format!("the event is {} now", state.replace('_', " "))),
+        None => done("the switch is turned"),
+    }
+}

@@ -1,0 +1,55 @@
+//! The first page: how many wait, why, and which switches are on.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use shared::batch::Filter;
+use shared::ledger::{Row, State};
+
+use super::call::Call;
+use super::html::{Html, html};
+use super::{Console, parts, switches};
+use crate::lists::scan;
+use crate::operations::Failure;
+
+pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+    let (rows, more) = scan(console.replay, &Filter::default()).await?;
+    let switches = switches::tables(console, call, &counts(rows.iter().map(|row| row.flow.as_str()))).await?;
+    let older = more.then(|| html("<p>Only the newest {} are counted: there are older ones.</p>", &[&rows.len()]));
+    Ok(html("{}{}{}{}", &[&tiles(console, &rows), &older, &reasons(console, &rows), &switches]))
+}
+
+/// The states in which an event is parked.
+pub(super) const STATES: [State; 3] = [State::Dead, State::AwaitingApproval, State::Queued];
+
+fn tiles(console: &Console<'_>, rows: &[Row]) -> Html {
+    let tile = |state: State| {
+        let count = rows.iter().filter(|row| row.state == state).count();
+        let label = html("<b>{}</b> {}", &[&count, &parts::state_name(state)]);
+        let list = json!({"page": "list", "state": state.as_str()});
+        html(r#"<div class="tile {}">{}</div>"#, &[&state.as_str(), &parts::link(console, &label, list)])
+    };
+    html(r#"<div class="tiles">{}</div>"#, &[&STATES.into_iter().map(tile).collect::<Html>()])
+}
+
+fn reasons(console: &Console<'_>, rows: &[Row]) -> Html {
+    let reasons = rows.iter().filter_map(|row| Some(row.death.as_ref()?.reason.as_str()));
+    if rows.is_empty() {
+        return html("<p>Nothing is parked.</p>", &[]);
+    }
+    let mut counted: Vec<(&str, usize)> = counts(reasons).into_iter().collect();
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let line = |(reason, count): &(&str, usize)| {
+        let link = parts::link(console, reason, json!({"page": "list", "reason": reason}));
+        html("<tr><td>{}</td><td>{}</td></tr>", &[&link, count])
+    };
+    let lines: Html = counted.iter().map(line).collect();
+    html("<h3>Top reasons</h3><table><tr><th>reason</th><th>events</th></tr>{}</table>", &[&lines])
+}
+
+fn counts<'r>(names: impl Iterator<Item = &'r str>) -> BTreeMap<&'r str, usize> {
+    names.fold(BTreeMap::new(), |mut counts, name| {
+        *counts.entry(name).or_default() += 1;
+        counts
+    })
+}

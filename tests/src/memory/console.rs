@@ -1,0 +1,273 @@
+//! The console's pages, as a dashboard gets them.
+
+use std::collections::BTreeMap;
+
+use replay::{Access, Console, serve};
+use serde_json::{Map, Value, json};
+use shared::event::Event;
+use shared::key::EventId;
+use shared::ledger::{Ask, Death, Entry, Moment, Noop, Progress, Reason, Row, State};
+use shared::model::Script;
+use shared::ports::Records;
+
+use super::flows::{cart, shipped};
+use super::world::World;
+use crate::fixtures::{NOW, event, lead};
+
+/// What somebody would write to have it run in an operator's browser.
+pub(crate) const HOSTILE: &str = r#"x"'><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>"#;
+
+const ARN: &str = "arn:aws:lambda:eu-central-1:000000000000:function:ledgerline-replay";
+
+/// A parked event of this id, with this text in every field of it and of its row.
+pub(crate) fn hostile(id: &str, text: &str) -> (Row, Event) {
+    let text = || text.to_owned();
+    let mut event = Event { id: EventId::named(id), flow: text(), source: text(), ..event("evt_hostile") };
+    event.payload = json!({text(): {text(): [text()]}});
+    let entry = |progress| Entry { attempts: 1, since: NOW, at: NOW, doubtful: false, progress };
+    let results = [
+        Progress::Unknown { error: text() },
+        Progress::Failed { error: text() },
+        Progress::Done { result: json!({text(): text()}) },
+    ];
+    let effects = (0..).zip(results).map(|(n, progress)| (format!("{n}{}", text()), entry(progress)));
+    let row = Row {
+        fingerprint: text(),
+        state: State::Dead,
+        effects: effects.collect::<BTreeMap<_, _>>(),
+        enrich: Map::from_iter([(text(), json!(text()))]),
+        ask: Some(Ask { hash: text(), until: NOW, approved_by: Some(text()) }),
+        noop: Some(Noop { guard: text(), facts: json!({text(): text()}) }),
+        death: Some(Death {
+            reason: Reason::UnknownOutcome,
+            effect: Some(text()),
+            error: text(),
+            attempts: 3,
+            at: NOW,
+        }),
+        history: vec![Moment { at: NOW, what: text() }],
+        ..Row::admitted(&event, NOW).park(NOW)
+    };
+    (row, event)
+}
+
+async fn call(world: &World, access: Access, params: Value, fields: Value) -> String {
+    let mut payload = params;
+    payload["widgetContext"] = json!({"theme": "dark", "forms": {"all": fields}, "params": {"page": "overview"}});
+    let console = Console { replay: &world.replay, access, endpoint: ARN };
+    serve(&console, payload).await.as_str().expect("HTML").to_owned()
+}
+
+async fn page(world: &World, params: Value) -> String {
+    call(world, Access::Operate, params, json!({})).await
+}
+
+/// What the button of this label carries.
+fn carried(page: &str, label: &str) -> Value {
+    let (_, rest) = page.split_once(&format!(">{label}</a>")).unwrap_or_else(|| panic!("no button {label}: {page}"));
+    let (action, _) = rest.split_once("</cwdb-action>").expect("an action right after it");
+    assert!(action.contains(&format!("endpoint=\"{ARN}\"")), "{action}");
+    serde_json::from_str(action.rsplit_once('>').expect("a tag").1).expect("JSON")
+}
+
+/// Presses a button of the page, signed.
+async fn press(world: &World, page: &str, label: &str) -> String {
+    call(world, Access::Operate, carried(page, label), json!({"by": "ada", "reason": "the CRM is back"})).await
+}
+
+async fn parked(world: &World) -> EventId {
+    world.partners.script(vec![Script::Status(500); 3]);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    assert!(world.park().await.is_empty());
+    id
+}
+
+/// The names of a page's tags, in order.
+fn skeleton(page: &str) -> Vec<String> {
+    let name = |tag: &str| tag.chars().take_while(|c| c.is_ascii_alphanumeric() || "/-".contains(*c)).collect();
+    page.split('<').skip(1).map(name).collect()
+}
+
+/// Every page of a world in which every text is this one.
+async fn pages_of(text: &str) -> Vec<String> {
+    let world = World::new();
+    let (row, event) = hostile(text, text);
+    world.ledger.overwrite(&row);
+    world.ledger.keep(&event, row.expires_at).await.expect("the model keeps it");
+    let words = json!({"by": text, "reason": text, "for": text, "result": text, "filter_flow": text});
+    let pause = json!({"op": "pause", "flow": "lead-routing", "by": text, "reason": text});
+    assert_eq!(replay::handle(&world.replay, pause).await["version"], 1);
+    let mut pages = Vec::new();
+    for params in [
+        json!({"page": "overview"}),
+        json!({"page": "list"}),
+        json!({"page": "list", "filter": "fields"}),
+        json!({"page": "event", "id": text}),
+        json!({"page": text}),
+        json!({"op": "drop", "id": text, "version": text}),
+        json!({"op": text}),
+        json!({"op": "resolve", "id": text, "effect": text, "verdict": "did_not_happen"}),
+    ] {
+        pages.push(call(&world, Access::Operate, params, words.clone()).await);
+    }
+    pages
+}
+
+#[tokio::test]
+async fn a_hostile_text_in_any_field_stays_text() {
+    let pages = pages_of(HOSTILE).await;
+    for (hostile, harmless) in pages.iter().zip(pages_of("harmless").await) {
+        assert_eq!(skeleton(hostile), skeleton(&harmless), "{hostile}");
+        assert!(!hostile.contains(r#"x"'"#) && !hostile.contains("<img"), "{hostile}");
+    }
+    for shown in &pages[..5] {
+        assert!(shown.contains("x&quot;&#39;&gt;&lt;img src=x"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_found_read_and_replayed() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let overview = page(&world, json!({})).await;
+    assert!(overview.contains("<b>1</b> dead") && overview.contains("attempts_spent"), "{overview}");
+    let list = page(&world, carried(&overview, "attempts_spent")).await;
+    assert!(list.contains(id.as_str()) && list.contains("answered 500"), "{list}");
+
+    let event = page(&world, json!({"page": "event", "id": id})).await;
+    for shown in ["crm 3: answered 500", "&quot;company&quot;: &quot;A***&quot;", "region=eu-central-1#xray:traces/1-"]
+    {
+        assert!(event.contains(shown), "{shown}: {event}");
+    }
+    assert!(!event.to_lowercase().contains("lovelace"), "{event}");
+    let done = press(&world, &event, "Replay").await;
+    assert!(done.contains("the event is queued now"), "{done}");
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert!(world.story(&id).await.contains(&"replay 1 by ada: the CRM is back".to_owned()));
+}
+
+#[tokio::test]
+async fn a_button_of_a_page_that_is_out_of_date_is_refused() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let stale = page(&world, json!({"page": "event", "id": id})).await;
+    press(&world, &stale, "Replay").await;
+    world.partners.script(vec![Script::Status(500); 3]);
+    world.drain().await;
+    world.park().await;
+    for label in ["Replay", "Drop"] {
+        let refused = press(&world, &stale, label).await;
+        assert!(refused.contains("Not done") && refused.contains("look again"), "{refused}");
+    }
+    let fresh = page(&world, json!({"page": "event", "id": id})).await;
+    assert!(press(&world, &fresh, "Drop").await.contains("the event is dropped now"));
+}
+
+#[tokio::test]
+async fn an_unsigned_button_is_refused() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let event = page(&world, json!({"page": "event", "id": id})).await;
+    let refused = call(&world, Access::Operate, carried(&event, "Replay"), json!({"by": " "})).await;
+    assert!(refused.contains("`by` must say something"), "{refused}");
+    assert_eq!(world.row(&id).await.state, State::Dead);
+}
+
+#[tokio::test]
+async fn who_may_only_look_has_no_buttons_and_cannot_do_without() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let words = json!({"by": "eve", "reason": "because"});
+    for params in [json!({}), json!({"page": "list"}), json!({"page": "event", "id": id})] {
+        let page = call(&world, Access::Read, params, json!({})).await;
+        assert!(page.contains("crm") || page.contains("lead-routing"), "it shows: {page}");
+        assert!(!page.contains("display=\"popup\""), "{page}");
+    }
+    let drop = json!({"op": "drop", "id": id});
+    let refused = call(&world, Access::Read, drop.clone(), words).await;
+    assert!(refused.contains("only shows"), "{refused}");
+    let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN };
+    let refused = serve(&console, json!({"op": "drop", "id": id, "by": "eve", "reason": "because"})).await;
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("to look")), "{refused}");
+    assert_eq!(world.row(&id).await.state, State::Dead);
+}
+
+#[tokio::test]
+async fn the_list_shows_what_is_asked_for() {
+    let world = World::new();
+    let id = parked(&world).await;
+    for (field, value, shown) in [
+        ("filter_flow", "lead-routing", true),
+        ("filter_reason", "attempts_spent", true),
+        ("filter_state", "dead", true),
+        ("filter_flow", "another", false),
+        ("filter_reason", "terminal", false),
+        ("filter_state", "awaiting_approval", false),
+    ] {
+        let filter = json!({"page": "list", "filter": "fields"});
+        let list = call(&world, Access::Operate, filter, json!({field: value})).await;
+        assert_eq!(list.contains(id.as_str()), shown, "{field}={value}: {list}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_is_resolved_with_what_came_of_it() {
+    let world = World::new();
+    let (mut row, event) = hostile("0", "crm");
+    row.effects.retain(|_, entry| matches!(entry.progress, Progress::Unknown { .. }));
+    world.ledger.overwrite(&row);
+    world.ledger.keep(&event, row.expires_at).await.expect("the model keeps it");
+    let page = page(&world, json!({"page": "event", "id": "0"})).await;
+    let mut words = json!({"by": "ada", "reason": "saw it there", "result": "{"});
+    let refused = call(&world, Access::Operate, carried(&page, "Happened"), words.clone()).await;
+    assert!(refused.contains("the result is not JSON"), "{refused}");
+    words["result"] = json!(r#"{"crm_id": "c-1"}"#);
+    let done = call(&world, Access::Operate, carried(&page, "Happened"), words.clone()).await;
+    assert!(done.contains("Done"), "{done}");
+    let row = world.row(&EventId::named("0")).await;
+    assert_eq!(row.effects["0crm"].progress, Progress::Done { result: json!({"crm_id": "c-1"}) });
+    let late = call(&world, Access::Operate, carried(&page, "Did not happen"), words).await;
+    assert!(late.contains("look again"), "{late}");
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_a_button() {
+    for (label, state) in [("Approve", State::Succeeded), ("Reject", State::Noop)] {
+        let world = shipped().await;
+        let id = cart(&world, json!({"discount_percent": 40})).await;
+        world.drain().await;
+        let page = page(&world, json!({"page": "event", "id": id})).await;
+        let answer = press(&world, &page, label).await;
+        assert!(answer.contains("Done"), "{answer}");
+        world.drain().await;
+        assert_eq!(world.row(&id).await.state, state);
+        assert!(press(&world, &page, label).await.contains("Not done"), "once");
+    }
+}
+
+#[tokio::test]
+async fn a_flow_is_paused_for_a_while_and_resumed() {
+    let world = World::new();
+    let overview = page(&world, json!({"page": "overview"})).await;
+    assert!(overview.contains("None is on"), "{overview}");
+    let words = json!({"by": "ada", "reason": "the CRM is moving", "for": "30m"});
+    let done = call(&world, Access::Operate, carried(&overview, "Pause"), words).await;
+    assert!(done.contains("the switch is turned"), "{done}");
+    let paused = page(&world, json!({"page": "overview"})).await;
+    assert!(paused.contains("the CRM is moving"), "{paused}");
+    press(&world, &paused, "Resume").await;
+    assert!(page(&world, json!({"page": "overview"})).await.contains("None is on"));
+
+    press(&world, &overview, "Pause").await;
+    assert!(page(&world, json!({"page": "overview"})).await.contains("it is turned off"), "without an end");
+}
+
+#[tokio::test]
+async fn the_widget_describes_itself() {
+    let world = World::new();
+    let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN };
+    let markdown = serve(&console, json!({"describe": true})).await;
+    assert!(markdown.as_str().is_some_and(|text| text.starts_with("## ") && text.contains("**page**")), "{markdown}");
+}
