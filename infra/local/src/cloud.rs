@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use axum::Router;
 use shared::folder::read_flows;
 use tokio::task::JoinHandle;
 
@@ -22,7 +23,7 @@ use crate::stack::Stack;
 use crate::state::State;
 use crate::template::Function;
 use crate::tools::Tools;
-use crate::{binaries, deploy, partners, secrets, stage, template, tools};
+use crate::{binaries, console, deploy, partners, secrets, stage, template, tools};
 
 pub use crate::state::Address;
 
@@ -82,7 +83,8 @@ impl Cloud {
         let address = address(&doors, &package, &stack, endpoint, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
-        let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, &state)?;
+        let console = console::router(endpoint.clone(), lambda.clone());
+        let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, console, &state)?;
         state.publish(&address)?;
         Ok(Self { address, demo, flows, servers, poller, emulator, state })
     }
@@ -208,10 +210,10 @@ impl Doors {
         })
     }
 
-    fn serve(self, routes: Routes, lambda: Lambda, state: &State) -> Result<Servers> {
-        let partners = Journal::create(&state.log("partners.jsonl"))?;
-        let gateway = Journal::create(&state.log("gateway.jsonl"))?;
-        Ok(Servers([partners::serve(self.partners, partners)?, gateway::serve(self.gateway, routes, lambda, gateway)?]))
+    fn serve(self, routes: Routes, lambda: Lambda, console: Router, state: &State) -> Result<Servers> {
+        let partners = partners::serve(self.partners, Journal::create(&state.log("partners.jsonl"))?)?;
+        let journal = Journal::create(&state.log("gateway.jsonl"))?;
+        Ok(Servers([partners, gateway::serve(self.gateway, routes, lambda, console, journal)?]))
     }
 }
 

@@ -31,6 +31,7 @@ pub mod secrets;
 pub mod signing;
 pub mod stack;
 
+pub mod console;
 pub mod gateway;
 pub mod journal;
 pub mod lambda;

@@ -18,7 +18,7 @@ fn render(cloud: &Cloud, terminal: bool) -> String {
         format!("\n{}  {}", head("Ledgerline is up:"), address.url),
         format!("{}\n{}", head("Send a signed event"), signed_curl(cloud)),
         format!("{}\n{}", head("Make the partner fail, and heal it"), partner_curls(address)),
-        format!("{}\n{}", head("Dead letters"), DEAD_LETTERS),
+        format!("{}\n  {}/console\n{}", head("Dead letters"), address.url, DEAD_LETTERS),
         format!("{}\n{}", head("Logs"), logs(&address.state)),
         "Ctrl-C stops everything.".to_owned(),
     ];

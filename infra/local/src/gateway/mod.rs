@@ -40,11 +40,17 @@ struct Gateway {
     journal: Journal,
 }
 
-/// Serve the routes until the task is aborted.
-pub fn serve(listener: TcpListener, routes: Routes, lambda: Lambda, journal: Journal) -> Result<JoinHandle<()>> {
+/// Serve the routes until the task is aborted, and beside them what is not of the API: the console.
+pub fn serve(
+    listener: TcpListener,
+    routes: Routes,
+    lambda: Lambda,
+    console: Router,
+    journal: Journal,
+) -> Result<JoinHandle<()>> {
     let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
     let gateway = Arc::new(Gateway { routes, lambda, journal });
-    let router = Router::new().fallback(handle).with_state(gateway);
+    let router = Router::new().fallback(handle).with_state(gateway).merge(console);
     Ok(tokio::spawn(async move {
         // It ends only by an abort: accept errors are retried inside.
         let _ = axum::serve(listener, router).await;
