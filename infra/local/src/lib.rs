@@ -20,6 +20,7 @@ pub mod project;
 mod state;
 
 pub mod binaries;
+pub mod browser;
 pub mod stage;
 pub mod template;
 pub mod tools;

@@ -16,7 +16,7 @@ use crate::lambda::{Lambda, Outcome};
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::{chaos, reload, screen, tools};
+use crate::{browser, chaos, reload, screen, tools};
 
 /// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
 pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
@@ -36,7 +36,12 @@ pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
 pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("exec needs a command")?;
     let progress = Progress::default();
-    let peers = progress.step("test tools", tools::set_up(&Project::find()?, tools::TEST)).await?;
+    let project = Project::find()?;
+    let peers = progress.step("test tools", tools::set_up(&project, tools::TEST)).await?;
+    // Where it cannot be had, the tests that open it fail, and no others.
+    if let Err(error) = progress.step("browser", browser::set_up(&project)).await {
+        eprintln!("{error:#}");
+    }
     let options = Options { flows, ..Options::test() };
     let started = unless_interrupted(Cloud::start(options, &progress)).await?;
     let cloud = started.context("interrupted")??;

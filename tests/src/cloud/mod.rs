@@ -1,6 +1,8 @@
 //! End to end through the local cloud: the real template, the real binaries, real signatures, and a
 //! partner that does as it is told.
 
+mod browser;
+mod console;
 mod flows;
 mod openapi;
 mod system;

@@ -200,7 +200,7 @@ async fn request(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str
 }
 
 /// Asks until there is an answer, or says what the last one was.
-async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
+pub(super) async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         match ask().await {

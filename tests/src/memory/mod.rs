@@ -17,6 +17,7 @@ mod secrets;
 mod switches;
 mod world;
 
+pub(crate) use console::{HOSTILE, hostile};
 pub(crate) use effects::{flow_of, replace_effects};
 pub(crate) use http::{Answer, BATCH, EVENT, RECEIPT, Request, TYPED};
 pub(crate) use log::Log;

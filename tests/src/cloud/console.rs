@@ -1,0 +1,149 @@
+//! The console in a real browser.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use shared::adapters::{DynamoLedger, aws};
+use shared::ports::Records;
+use shared::time::Timestamp;
+
+use super::browser::Browser;
+use super::new_lead;
+use super::system::{System, eventually, variable};
+use crate::fixtures::root;
+use crate::memory::{HOSTILE, hostile};
+
+async fn console() -> Browser {
+    Browser::open(&format!("{}/console", variable("LEDGERLINE_URL"))).await
+}
+
+/// A dead letter of a lead whose partner answered with this status.
+async fn dead(system: &System, status: u16) -> String {
+    system.tell_partner(json!({"mode": "status", "status": status})).await;
+    let id = system.post(&new_lead("console")).await.id();
+    system.until_parked(&id).await;
+    id
+}
+
+/// Keeps what the window shows: below `target`, or where the README's pictures are.
+async fn keep_picture(browser: &Browser, name: &str) {
+    let folder = std::env::var("LEDGERLINE_PICTURES").map_or_else(|_| root().join("target/console"), PathBuf::from);
+    let picture = browser.screenshot().await;
+    assert!(picture.len() < 150 * 1024, "{name} is too large for a README: {} bytes", picture.len());
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join(name), picture).expect("a file");
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn an_operator_finds_a_dead_letter_reads_it_and_replays_it() {
+    let system = System::take().await;
+    dead(&system, 400).await;
+    let id = dead(&system, 500).await;
+    let browser = console().await;
+    browser.click("//main//a[contains(., 'Parked events')]").await;
+    browser.until_text("main td", &id[..12]).await;
+    keep_picture(&browser, "list.png").await;
+
+    browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
+    browser.until_text("main .history", "crm 3: answered 500").await;
+    browser.click("//button[@id='theme']").await;
+    browser.until_text("main .dark pre", "\"company\": \"A***\"").await;
+    keep_picture(&browser, "event.png").await;
+
+    system.tell_partner(json!({"mode": "ok"})).await;
+    browser.write("by", "ada").await;
+    browser.write("reason", "the CRM is back").await;
+    browser.click("//main//a[.='Replay']").await;
+    assert!(browser.confirm().await.contains("What is done stays done"));
+    browser.until_text("dialog[open]", "the event is queued now").await;
+    browser.click("//button[@id='close']").await;
+    system.until(&id, "succeeded").await;
+    // Nobody touches the page: it is drawn anew by itself.
+    browser.until_text("main h2", "succeeded").await;
+    browser.until_text("main .history", "replay 1 by ada: the CRM is back").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_viewer_sees_the_same_without_a_button() {
+    let system = System::take().await;
+    let id = dead(&system, 500).await;
+    let browser = Browser::open(&format!("{}/console?dashboard=ledgerline-view", variable("LEDGERLINE_URL"))).await;
+    browser.click("//main//a[contains(., 'Parked events')]").await;
+    browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
+    browser.until_text("main .history", "dead: attempts_spent").await;
+    let buttons = browser.run("return document.querySelectorAll('main cwdb-action[display=popup], main input').length");
+    assert_eq!(buttons.await, 0);
+}
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_hostile_text_in_every_field_stays_text_in_a_browser() {
+    let system = System::take().await;
+    let ledger = DynamoLedger::new(&aws().await, variable("LEDGERLINE_LEDGER_TABLE"));
+    let id = format!("0{}{HOSTILE}", system.now());
+    let (mut row, event) = hostile(&id, HOSTILE);
+    row.parked_at = Some(Timestamp::from_secs(system.now()));
+    ledger.keep(&event, row.expires_at).await.expect("it is kept");
+    ledger.replace(None, &row).await.expect("it is new");
+
+    let browser = console().await;
+    browser.click("//main//a[contains(., 'Parked events')]").await;
+    browser.until_text("main td", SEEN).await;
+    assert_harmless(&browser).await;
+    browser.click(&format!("//main//a[contains(., '{}')]", &id[..11])).await;
+    for part in ["h2", ".facts", ".history", "pre"] {
+        browser.until_text(&format!("main {part}"), SEEN).await;
+    }
+    assert_harmless(&browser).await;
+
+    browser.write("by", HOSTILE).await;
+    browser.write("reason", HOSTILE).await;
+    browser.click("//main//a[.='Drop']").await;
+    browser.confirm().await;
+    browser.until_text("dialog[open]", "the event is dropped now").await;
+    browser.click("//button[@id='close']").await;
+    browser.until_text("main .history", "dropped by x").await;
+    assert_harmless(&browser).await;
+}
+
+/// A part of it that looks the same in JSON.
+const SEEN: &str = "><img src=x onerror=";
+
+/// No element was made of the text, and nothing of it ran.
+async fn assert_harmless(browser: &Browser) {
+    let made = browser.run("return document.querySelectorAll('main img, main script, dialog img').length").await;
+    assert_eq!(made, 0);
+    assert_eq!(browser.run("return window.pwned ?? null").await, Value::Null);
+}
+
+/// What nobody escaped would not run either: the page's policy knows one script.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn no_script_but_the_pages_own_can_run() {
+    let _turn = System::take().await;
+    let browser = console().await;
+    browser.until_text("main", "Overview").await;
+    let inject = r#"
+        window.blocked = [];
+        addEventListener('securitypolicyviolation', (event) => window.blocked.push(event.effectiveDirective));
+        const place = document.getElementById('answer');
+        place.innerHTML = '<img src="/x" onerror="window.pwned = 1"><b onclick="window.pwned = 1">x</b>';
+        place.querySelector('b').click();
+        const script = document.createElement('script');
+        script.textContent = 'window.pwned = 1';
+        document.body.append(script);
+    "#;
+    browser.run(inject).await;
+    eventually("the policy blocks a handler, a script and a picture", async || {
+        let blocked = browser.run("return window.blocked").await;
+        let blocks = |directive: &str| blocked.as_array().is_some_and(|all| all.iter().any(|one| one == directive));
+        match ["script-src-attr", "script-src-elem", "img-src"].into_iter().all(blocks) {
+            true => Ok(()),
+            false => Err(blocked),
+        }
+    })
+    .await;
+    assert_eq!(browser.run("return window.pwned ?? null").await, Value::Null);
+}
