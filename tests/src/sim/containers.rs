@@ -18,8 +18,8 @@ use shared::model::{
     ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{
-    Admissions, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Limits, Naps, Partners, Queue, Records,
-    Rows, Slots, Visibility,
+    Admissions, BoardStore, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Limits, Naps, Partners,
+    Queue, Records, Rows, Slots, Visibility,
 };
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
@@ -28,7 +28,7 @@ use shared::switchboard::Switchboard;
 use super::flows::Version;
 use super::mutants::Mutant;
 use super::partner::Partner;
-use super::ports::{Seat, SimDeadLetters, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
+use super::ports::{Seat, SimBoard, SimDeadLetters, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
 use super::scheduler::Actor;
 
 /// The template's numbers. A test beside the template's others compares them.
@@ -70,6 +70,8 @@ pub(super) struct Ports {
     pub(super) slots: Box<dyn Slots>,
     pub(super) breakers: Box<dyn Breakers>,
     pub(super) budgets: Box<dyn Budgets>,
+    /// What stands behind the switchboard.
+    pub(super) board: Box<dyn BoardStore>,
     pub(super) boards: Box<dyn Boards>,
     pub(super) contacts: Box<dyn Contacts>,
     pub(super) caps: Box<dyn Caps>,
@@ -115,6 +117,7 @@ impl Start {
             slots: Box::new(tables.clone()),
             breakers: Box::new(tables.clone()),
             budgets: Box::new(tables.clone()),
+            board: Box::new(SimBoard(tables.clone())),
             boards: Box::new(tables.clone()),
             contacts: Box::new(tables.clone()),
             caps: Box::new(tables),
@@ -146,7 +149,7 @@ impl Start {
             ledger: ports.claims,
             visibility: ports.visibility,
             dead_letters: ports.dead_letters,
-            switchboard: Switchboard::new(Box::new(self.tables())),
+            switchboard: Switchboard::new(ports.board),
             boards: ports.boards,
             caps: ports.caps,
             records: ports.records,

@@ -8,7 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`seeds`] | what a seed stands for: flows, events, containers, operators, a profile of faults |
-//! | [`world`] | one run from its first event to its rest; [`containers`], [`polling`], [`senders`], [`operators`] take part |
+//! | [`world`] | one run from its first event to its rest; [`containers`], [`polling`], [`senders`], [`presses`], [`operators`], [`switching`] and [`contacts`] take part |
 //! | [`ports`] | the ports as containers see them: the models, with turns and faults |
 //! | [`partner`] | the partners: how they misbehave, and what they keep promising |
 //! | [`faults`] | what can go wrong, how often, or once at one call |
@@ -37,6 +37,7 @@
 //!   their way. Shipped flows take part by themselves; each needs a payload of its type under `events/`.
 
 mod campaign;
+mod contacts;
 mod containers;
 mod faults;
 mod flows;
@@ -46,10 +47,12 @@ mod oracle;
 mod partner;
 mod polling;
 mod ports;
+mod presses;
 mod scheduler;
 mod seeds;
 mod senders;
 mod sweep;
+mod switching;
 mod timeline;
 mod world;
 

@@ -12,7 +12,7 @@ use shared::request::PartnerRequest;
 use shared::time::Timestamp;
 
 use super::ports::Seat;
-use super::scheduler::Scheduler;
+use super::scheduler::{Actor, Due, Scheduler};
 use super::timeline::Who;
 
 /// What a partner does with a call.
@@ -84,6 +84,8 @@ struct State {
     keys: BTreeMap<(String, String), (Timestamp, Value)>,
     /// Who is on the line, by integration.
     lines: BTreeMap<String, Vec<Who>>,
+    /// The questions in the room, as their buttons carry them.
+    questions: Vec<String>,
 }
 
 /// A request that has arrived.
@@ -93,6 +95,8 @@ pub(super) struct Arrival {
     /// The event and the effect, from the key or, for a question, from the trace.
     pub(super) key: Option<String>,
     pub(super) trace: String,
+    /// What a message in a room asks, as its buttons carry it.
+    pub(super) question: Option<String>,
 }
 
 impl Arrival {
@@ -138,7 +142,9 @@ impl Partner {
         let partner = self.flows.integration(&request.integration);
         let key = partner.and_then(|partner| header(&partner.idempotency_header));
         let trace = header("traceparent").and_then(|value| value.split('-').nth(1).map(str::to_owned));
-        Arrival { integration: request.integration.clone(), key, trace: trace.unwrap_or_default() }
+        let buttons = request.body.as_ref().map(|body| &body["blocks"][3]["elements"]);
+        let question = buttons.and_then(|buttons| buttons[0]["value"].as_str()).map(str::to_owned);
+        Arrival { integration: request.integration.clone(), key, trace: trace.unwrap_or_default(), question }
     }
 
     /// Takes a call, and reports whether it should have been made.
@@ -157,6 +163,9 @@ impl Partner {
     /// and the body.
     pub(super) fn apply(&self, arrival: &Arrival, seat: &Seat) -> (u16, Value) {
         let now = seat.scheduler.now();
+        if let Some(question) = &arrival.question {
+            return self.show(question, seat);
+        }
         let Some((event, effect)) = arrival.effect() else { return self.answer_lookup(arrival, seat) };
         let body = self.body(&arrival.integration, &format!("id-{}", event.as_str().get(..6).unwrap_or_default()));
         let key = (arrival.integration.clone(), arrival.key.clone().unwrap_or_default());
@@ -179,6 +188,24 @@ impl Partner {
     /// When an effect was applied.
     pub(super) fn applied(&self, event: &EventId, effect: &str) -> Vec<Timestamp> {
         self.state().applied.get(&(event.clone(), effect.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// Shows a question in the room. People press its buttons: nobody, somebody, somebody else again.
+    fn show(&self, question: &str, seat: &Seat) -> (u16, Value) {
+        seat.oracle.asked(question, &seat.scheduler);
+        let mut state = self.state();
+        state.questions.push(question.to_owned());
+        let number = state.questions.len() - 1;
+        for _ in 0..seat.scheduler.below(4) {
+            let after = seat.scheduler.between(Duration::from_secs(1), Duration::from_secs(1200));
+            seat.scheduler.after(after, Due::Act(Actor::Press(number)));
+        }
+        (200, json!({"ok": true}))
+    }
+
+    /// The question of this number.
+    pub(super) fn question(&self, number: usize) -> String {
+        self.state().questions[number].clone()
     }
 
     fn answer_lookup(&self, arrival: &Arrival, seat: &Seat) -> (u16, Value) {

@@ -36,6 +36,8 @@ pub(super) enum Actor {
     Letters,
     /// An operator works on what is parked.
     Operator(usize),
+    /// Somebody presses a button below a question.
+    Press(usize),
     /// The platform ends an invocation that has run out of time.
     Platform(Who, u64),
     /// Containers that start from now on have the next version of the flows.

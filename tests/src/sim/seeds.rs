@@ -6,9 +6,10 @@ use shared::flow::Flow;
 use shared::model::ModelChance;
 use shared::ports::Chance as _;
 
+use super::contacts;
 use super::containers::MAX_RECEIVES;
 use super::faults::{Plan, Profile};
-use super::flows::{SHIPPED, VERSIONS, Version, payload};
+use super::flows::{SHIPPED, VERSIONS, Version, parcel};
 use super::mutants::{Mutant, NONE};
 use super::senders::Sender;
 use super::world::Setup;
@@ -25,18 +26,21 @@ pub(super) fn with(seed: u64, mutant: &'static Mutant) -> Setup {
     let profile = Profile::drawn(&chance);
     let versions = versions(seed, mutant);
     let all: Vec<&Flow> = versions[0].flows.all().collect();
-    let pressed: Vec<&Flow> = all.iter().copied().filter(|flow| is_pressed(flow, &versions[0])).collect();
-    // Some seeds are about a crowd before partners that bear little.
-    let crowd = !pressed.is_empty() && below(6) == 0;
-    let flows = if crowd { &pressed } else { &all };
+    let theme = Theme::drawn(below(6));
+    let about: Vec<&Flow> = all.iter().copied().filter(|flow| theme.is_of(flow, &versions[0])).collect();
+    let (theme, flows) = if about.is_empty() { (Theme::Anything, &all) } else { (theme, &about) };
     let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
-    let (events, entities, within) = if crowd { (8, 8, 2_000) } else { (1 + below(7), 1 + below(3), 60_000) };
+    let (events, entities, within) = match theme {
+        Theme::Pressed => (8, contacts::ENTITIES, 2_000),
+        Theme::Guarded => (3 + below(6), 1 + below(2), 60_000),
+        Theme::Approved | Theme::Anything => (1 + below(7), 1 + below(3), 60_000),
+    };
     let senders = (0..events).map(|number| {
         let flow = some[index(below(some.len() as u64))];
         let again = (0..below(3)).map(|_| Duration::from_secs(below(700))).collect();
         let first_at = Duration::from_millis(below(within));
-        let (source, payload) = (flow.on.source.clone(), payload(flow, number, below(entities)));
-        Sender { source, payload, first_at, again_after: again }
+        let (source, parcel) = (flow.on.source.clone(), parcel(flow, number, below(entities)));
+        Sender { source, parcel, first_at, again_after: again }
     });
     let senders = senders.collect();
     let (operators, containers) = (index(below(3)), index(1 + below(3)));
@@ -47,9 +51,37 @@ pub(super) fn with(seed: u64, mutant: &'static Mutant) -> Setup {
     Setup { seed, plan, profile, versions, senders, operators, containers, max_receives, mutant }
 }
 
-fn is_pressed(flow: &Flow, version: &Version) -> bool {
-    let mut partners = flow.effects.iter().filter_map(|effect| version.flows.partner_of(effect));
-    partners.any(|partner| partner.pressure.is_limited())
+/// What some seeds are about, so that it comes about at all.
+#[derive(Clone, Copy)]
+enum Theme {
+    /// A crowd before partners that bear little.
+    Pressed,
+    /// Few contacts, of whom much is to be known.
+    Guarded,
+    /// Questions to humans.
+    Approved,
+    Anything,
+}
+
+impl Theme {
+    fn drawn(number: u64) -> Self {
+        match number {
+            0 => Theme::Pressed,
+            1 => Theme::Guarded,
+            2 => Theme::Approved,
+            _ => Theme::Anything,
+        }
+    }
+
+    fn is_of(self, flow: &Flow, version: &Version) -> bool {
+        let mut partners = flow.effects.iter().filter_map(|effect| version.flows.partner_of(effect));
+        match self {
+            Theme::Pressed => partners.any(|partner| partner.pressure.is_limited()),
+            Theme::Guarded => flow.contact.is_some(),
+            Theme::Approved => flow.approval.is_some(),
+            Theme::Anything => true,
+        }
+    }
 }
 
 /// Every eighth seed is of the shipped flows.
@@ -64,7 +96,7 @@ fn versions(seed: u64, mutant: &Mutant) -> Vec<Version> {
 pub(super) fn single(version: &Version, flow: &Flow, plan: Plan) -> Setup {
     let sender = |number: u64| Sender {
         source: flow.on.source.clone(),
-        payload: payload(flow, number, 0),
+        parcel: parcel(flow, number, 0),
         first_at: Duration::from_millis(number * 50),
         again_after: Vec::new(),
     };

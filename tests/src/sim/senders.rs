@@ -5,11 +5,13 @@ use std::time::Duration;
 use intake::{Receipt, Rejection, accept};
 use serde_json::Value;
 use shared::delivery::Delivery;
-use shared::signature::{Secret, standard_webhooks_signature};
+use shared::flow::Flows;
+use shared::signature::{Secret, sign};
 use shared::time::Timestamp;
 use shared::trace::Trace;
 
 use super::containers::{Ended, Function, INTAKE_TIMEOUT};
+use super::flows::Parcel;
 use super::scheduler::{Actor, Violation};
 use super::timeline::Who;
 use super::world::World;
@@ -20,7 +22,7 @@ pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) source: String,
-    pub(super) payload: Value,
+    pub(super) parcel: Parcel,
     pub(super) first_at: Duration,
     /// When it posts again, although it was told that we have it.
     pub(super) again_after: Vec<Duration>,
@@ -38,7 +40,7 @@ impl World {
             return self.later(Duration::from_millis(200), Actor::Sender(number));
         };
         let sender = &self.setup.senders[number];
-        let delivery = signed(sender, self.scheduler.now());
+        let delivery = signed(sender, &self.setup.versions[0].flows, self.scheduler.now());
         // The same for each copy, so that a partner's call can be told from another event's.
         let trace = Trace::start(7, number as u64 + 1, 1);
         self.scheduler.note(Who::Sender(number), "post", &who.to_string(), "", None);
@@ -72,16 +74,22 @@ impl World {
     }
 }
 
-fn signed(sender: &Sender, now: Timestamp) -> Delivery {
-    let body = sender.payload.to_string().into_bytes();
-    let timestamp = now.secs();
-    let signature = standard_webhooks_signature(&Secret::new(SECRET), "msg", timestamp, &body).expect("a good secret");
-    let timestamp = timestamp.to_string();
-    let headers = [
-        ("content-type", "application/json"),
-        ("webhook-id", "msg"),
-        ("webhook-timestamp", &timestamp),
-        ("webhook-signature", &signature),
-    ];
-    Delivery { source: sender.source.clone(), event_type: None, headers: headers.into_iter().collect(), body }
+/// The delivery as its source signs and packs it.
+fn signed(sender: &Sender, flows: &Flows, now: Timestamp) -> Delivery {
+    let source = flows.source(&sender.source).expect("a source of the flows");
+    let Parcel { event_type, key, body } = sender.parcel.clone();
+    let (content_type, body) = match &source.form {
+        Some(field) => ("application/x-www-form-urlencoded", form(field, &body)),
+        None => ("application/json", body.to_string()),
+    };
+    let signature = sign(&source.scheme, &Secret::new(SECRET), "msg", now.secs(), body.as_bytes());
+    let key = key.map(|key| ("idempotency-key".to_owned(), key));
+    let headers = signature.expect("a good secret").into_iter().chain(key);
+    let headers = headers.chain([("content-type".to_owned(), content_type.to_owned())]).collect();
+    Delivery { source: sender.source.clone(), event_type, headers, body: body.into_bytes() }
+}
+
+fn form(field: &str, body: &Value) -> String {
+    let body: String = form_urlencoded::byte_serialize(body.to_string().as_bytes()).collect();
+    format!("{field}={body}")
 }

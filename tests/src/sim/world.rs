@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::flow::Effect;
 use shared::model::{
-    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits, ModelPressure,
-    ModelQueue, ModelSecrets,
+    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
+    ModelSecrets,
 };
 use shared::time::Timestamp;
 
+use super::contacts;
 use super::containers::{Container, Ended, Function, Invocation, Models, Start, VISIBILITY};
 use super::faults::{Plan, Profile};
 use super::flows::Version;
@@ -89,11 +89,10 @@ impl World {
         let letters = ModelQueue::new(scheduler.clock.clone(), VISIBILITY);
         let secrets = ModelSecrets::default();
         let last = setup.versions.last().expect("some version is deployed");
-        for sender in &setup.senders {
-            secrets.remove(&format!("sources/{}", sender.source));
-            secrets.put(&format!("sources/{}", sender.source), SECRET);
+        for (source, _) in last.flows.sources() {
+            secrets.put(&format!("sources/{source}"), SECRET);
         }
-        for integration in last.flows.all().flat_map(|flow| &flow.effects).filter_map(Effect::integration) {
+        for (integration, _) in last.flows.integrations() {
             secrets.put(&format!("integrations/{integration}"), "token");
         }
         let ledger = ModelLedger::default();
@@ -108,13 +107,14 @@ impl World {
             pressure: ModelPressure::default(),
             budgets: ModelBudgets::default(),
             board: ModelBoard::default(),
-            contacts: ModelContacts::default(),
+            contacts: contacts::known(),
             secrets,
             partner: Partner::new(last.flows.clone()),
         };
         let versions = setup.versions.iter().map(|version| version.flows.clone()).collect();
-        let oracle = Oracle::new(models.ledger.clone(), versions);
-        let operators = (0..setup.operators).map(|_| Operator::default()).collect();
+        let oracle = Oracle::new(models.ledger.clone(), models.contacts.clone(), versions);
+        // One more closes: it comes at the end.
+        let operators = (0..=setup.operators).map(|_| Operator::default()).collect();
         let (containers, polls) = (BTreeMap::new(), [None; 2]);
         World { scheduler, oracle, models, setup, operators, containers, deployed: 0, invocations: 0, polls }
     }
@@ -129,7 +129,7 @@ impl World {
         for sender in 0..self.setup.senders.len() {
             self.later(self.setup.senders[sender].first_at, Actor::Sender(sender));
         }
-        for operator in 0..self.operators.len() {
+        for operator in 0..self.setup.operators {
             let first = self.scheduler.between(Duration::from_secs(10), Duration::from_secs(300));
             self.later(first, Actor::Operator(operator));
         }
@@ -151,7 +151,12 @@ impl World {
         let end = NOW + REST_WITHIN + Duration::from_secs(1800);
         while self.scheduler.violation().is_none() {
             self.poll_later();
-            let Some(due) = self.scheduler.next() else { return self.at_rest() };
+            let Some(due) = self.scheduler.next() else {
+                if self.close() {
+                    continue;
+                }
+                return self.at_rest();
+            };
             if self.scheduler.now() > end {
                 return self.scheduler.violated(Violation { invariant: REST, seen: format!("not by {end}") });
             }
@@ -159,7 +164,7 @@ impl World {
                 Due::Resume(point) => self.go_on(point),
                 Due::Land(land) => {
                     land();
-                    self.oracle.observe(&self.scheduler);
+                    self.oracle.observe(&self.scheduler, true);
                 }
                 Due::Act(actor) => self.act(actor),
             }
@@ -180,6 +185,7 @@ impl World {
         match actor {
             Actor::Sender(sender) => self.post(sender),
             Actor::Operator(operator) => self.operate(operator),
+            Actor::Press(question) => self.press(question),
             Actor::Events => self.receive_events(),
             Actor::Letters => self.receive_letters(),
             Actor::Deploy => {
@@ -271,7 +277,7 @@ impl World {
     fn poll(&mut self, who: Who) {
         let container = self.containers.get_mut(&who).expect("a container");
         let ended = container.busy.as_mut().and_then(Invocation::go_on);
-        self.oracle.observe(&self.scheduler);
+        self.oracle.observe(&self.scheduler, self.scheduler.is_stalled(who));
         if let Some(ended) = ended {
             container.busy = None;
             self.scheduler.stall(who, false);
@@ -303,6 +309,7 @@ impl World {
     }
 
     fn start(&mut self, who: Who) {
+        self.oracle.started(who);
         let skew = i64::try_from(self.setup.profile.skew.as_millis()).unwrap_or_default();
         let skew_millis = i64::try_from(self.scheduler.below(2 * skew.unsigned_abs() + 1)).unwrap_or_default() - skew;
         let start = Start {

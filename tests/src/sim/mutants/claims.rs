@@ -92,6 +92,31 @@ impl Claims for NoIntent {
     }
 }
 
+/// Writes a question down when it is asked, and not before.
+pub(super) struct AsksFirst(Box<dyn Claims>);
+
+impl AsksFirst {
+    pub(super) fn over(claims: Box<dyn Claims>) -> Box<dyn Claims> {
+        Box::new(AsksFirst(claims))
+    }
+}
+
+#[async_trait]
+impl Claims for AsksFirst {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
+        self.0.claim(id, claim).await
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        let asks = lease.row().ask.as_ref().is_some_and(|ask| ask.approved_by.is_none());
+        if asks { Ok(()) } else { self.0.record(lease).await }
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.0.close(closed).await
+    }
+}
+
 /// Takes a write that was refused for one that was made.
 pub(super) struct NeverFenced(Box<dyn Claims>);
 

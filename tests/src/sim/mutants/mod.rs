@@ -4,6 +4,7 @@
 //! another way, or changes the flows. The product has no hook for it.
 
 mod claims;
+mod guards;
 mod others;
 mod queues;
 mod table;
@@ -39,6 +40,8 @@ pub(super) enum Handler {
     OmitsAFailure,
     /// Letters that were not parked are left out of the report.
     OmitsUnparked,
+    /// What the product does, but a yes counts for whatever is asked when it arrives.
+    AnyHash,
 }
 
 /// The product as it is.
@@ -48,7 +51,7 @@ pub(super) static NONE: Mutant = Mutant::named("none");
 static HASTY: LazyLock<Version> = LazyLock::new(|| version(|text| text.replace("after: 8s", "after: 0s")));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 27] = [
+pub(super) static ALL: [Mutant; 37] = [
     Mutant::ports("the intent is not written", |p, _| Ports { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", Rules { hold: unfenced, ..Rules::PRODUCT }),
     Mutant::rules("a write ignores the step", Rules { hold: stepless, ..Rules::PRODUCT }),
@@ -98,6 +101,34 @@ pub(super) static ALL: [Mutant; 27] = [
     Mutant::ports("the rate is not asked", |p, _| Ports { partner_limits: Box::new(others::Generous), ..p }),
     Mutant::ports("the payload of a dead letter is not kept", |p, _| Ports {
         records: Box::new(others::NoPayload(p.records)),
+        ..p
+    }),
+    Mutant::ports("a cap is read, and never counted", |p, _| Ports { caps: Box::new(guards::Uncounted(p.caps)), ..p }),
+    Mutant::ports("a cap is counted beside the transaction", |p, _| Ports {
+        caps: Box::new(guards::CountedLater(p.caps)),
+        ..p
+    }),
+    Mutant::ports("everybody is taken to agree", |p, _| Ports {
+        contacts: Box::new(guards::Agreeing(p.contacts)),
+        ..p
+    }),
+    Mutant::ports("a guard is not asked again on redelivery", |p, _| Ports {
+        contacts: Box::new(guards::AskedOnce(p.contacts, Default::default())),
+        ..p
+    }),
+    Mutant::rules("a no-op does not say why", Rules { hold: unexplained, ..Rules::PRODUCT }),
+    Mutant::handler("a yes counts for whatever is asked now", Handler::AnyHash),
+    Mutant::ports("a question is asked before it is written down", |p, _| Ports {
+        claims: claims::AsksFirst::over(p.claims),
+        ..p
+    }),
+    Mutant::rules("what waits for an approval goes on without one", Rules { hold: unasked, ..Rules::PRODUCT }),
+    Mutant::ports("a drop leaves the event where it is", |p, _| Ports {
+        records: Box::new(guards::DropsNothing(p.records)),
+        ..p
+    }),
+    Mutant::ports("the switchboard is read once", |p, _| Ports {
+        board: Box::new(guards::ReadOnce(p.board, Default::default())),
         ..p
     }),
 ];
@@ -151,6 +182,20 @@ fn uncounted(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
 
 fn never_dead(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {
     if row.state == State::Dead { Ok(()) } else { ledger.hold(&row) }
+}
+
+fn unexplained(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
+    row.noop = None;
+    ledger.hold(&row)
+}
+
+/// What should wait for an answer is tried again, as if somebody had said yes.
+fn unasked(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
+    if let (State::AwaitingApproval, Some(ask)) = (row.state, &mut row.ask) {
+        ask.approved_by = Some("nobody".into());
+        row.state = State::Retrying;
+    }
+    ledger.hold(&row)
 }
 
 /// Whether nobody knows what came of it.

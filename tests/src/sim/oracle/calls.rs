@@ -1,12 +1,13 @@
 //! What reaches the partners.
 
+use shared::approval::Question;
 use shared::key::EventId;
 use shared::ledger::{Progress, State};
 
 use super::super::partner::Arrival;
 use super::super::ports::Seat;
 use super::super::scheduler::{Scheduler, Violation};
-use super::{AT_MOST_ONCE, ATTEMPTS, CONCURRENCY, INTENT_FIRST, Oracle, report, violated};
+use super::{AT_MOST_ONCE, ATTEMPTS, CONCURRENCY, ENDED, INTENT_FIRST, Oracle, report, violated};
 
 impl Oracle {
     /// A call arrives, as one of so many at once.
@@ -23,7 +24,23 @@ impl Oracle {
         }
         if let Some((event, effect)) = arrival.effect() {
             report(&seat.scheduler, self.may_call(&event, &effect));
+            self.is_allowed(&event, seat);
         }
+        if let Some(row) = self.subject(arrival).and_then(|event| self.row(&event)) {
+            self.is_not_paused(&row.id, &row.flow, arrival, seat);
+        }
+    }
+
+    /// The event that a request is about, be it a call or a question.
+    fn subject(&self, arrival: &Arrival) -> Option<EventId> {
+        let question = || arrival.question.as_ref()?.parse::<Question>().ok().map(|question| question.id);
+        arrival.effect().map(|(event, _)| event).or_else(question).or_else(|| Some(self.looked_up(arrival)?.0))
+    }
+
+    fn is_allowed(&self, event: &EventId, seat: &Seat) {
+        let Some(row) = self.row(event) else { return };
+        report(&seat.scheduler, self.is_let_pass(&row, seat));
+        report(&seat.scheduler, self.is_approved(&row));
     }
 
     /// A call is tried. It may not arrive.
@@ -57,6 +74,11 @@ impl Oracle {
     pub(in super::super) fn applied(&self, event: &EventId, effect: &str, times: usize, scheduler: &Scheduler) {
         if times > 1 {
             scheduler.violated(violated(AT_MOST_ONCE, format!("`{effect}` of {event} is applied {times} times")));
+        }
+        if let Some(state) = self.row(event).map(|row| row.state).filter(|s| matches!(s, State::Noop | State::Dropped))
+        {
+            scheduler
+                .violated(violated(ENDED, format!("`{effect}` of {event} is applied, and it is {}", state.as_str())));
         }
     }
 

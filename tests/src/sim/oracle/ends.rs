@@ -23,6 +23,7 @@ impl Oracle {
             }
         }
         in_order(&seen, partner, self)?;
+        self.within_caps(&seen, partner)?;
         self.within_rates(&seen)
     }
 
@@ -30,9 +31,7 @@ impl Oracle {
         let lost = |what: &str| Err(violated(NOTHING_LOST, format!("{id} was acknowledged and {what}")));
         let Some(row) = row else { return lost("has no row") };
         match row.state {
-            State::Succeeded | State::Dropped => Ok(()),
-            State::Noop if row.noop.is_none() => lost("is a no-op for no reason"),
-            State::Noop => Ok(()),
+            State::Succeeded | State::Noop | State::Dropped => Ok(()),
             State::Dead if row.death.is_none() => lost("died of nothing"),
             State::Dead if row.parked.is_none() => lost("is dead, but no operator sees it"),
             State::Dead if self.ledger.payload(id).is_none() => lost("is dead, but its payload is gone"),

@@ -3,24 +3,29 @@
 //! The oracle sees what the containers cannot: every row before and after each write that landed, every
 //! call that reached a partner, and what the partner really did.
 
+mod approvals;
+mod boards;
 mod budgets;
 mod calls;
 mod ends;
+mod guards;
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
+use shared::contact::{ContactId, Fields};
 use shared::event::Event;
 use shared::flow::{Effect, Flow, Flows};
 use shared::key::EventId;
 use shared::ledger::{Row, State};
-use shared::model::ModelLedger;
+use shared::model::{ModelContacts, ModelLedger};
 use shared::ports::DeadLetter;
 use shared::time::Timestamp;
 
 use super::scheduler::{Scheduler, Violation};
+use super::timeline::Who;
 
 /// No effect is applied twice at its partner, whatever its guarantee.
 pub(super) const AT_MOST_ONCE: &str = "at-most-once";
@@ -48,6 +53,25 @@ pub(super) const INTENT_FIRST: &str = "intent-first";
 pub(super) const DEAD_BEFORE_LETTER: &str = "dead-before-letter";
 /// What the ledger says is done was done, and what it says surely failed was not.
 pub(super) const LEDGER_IS_TRUE: &str = "ledger-is-true";
+/// In no stretch of time do more events reach an entity than a cap allows. Those that safe mode was on for
+/// are held to its tighter one.
+pub(super) const CAP: &str = "cap";
+/// Nothing is called for a contact that did not agree at any moment since the event was claimed.
+pub(super) const CONSENT: &str = "consent";
+/// Nothing is called that another guard refused all that time.
+pub(super) const GUARDS: &str = "guards";
+/// A no-op names the guard of its flow that refused it.
+pub(super) const NOOP_NAMED: &str = "noop-named";
+/// Where a flow wants it, a human has seen exactly what is done, and said yes to that.
+pub(super) const APPROVED: &str = "approved";
+/// A question is posted at most once each time it was written down, and not before.
+pub(super) const ASKED_ONCE: &str = "asked-once";
+/// What waits for a human is listed, with its payload.
+pub(super) const WAITS_WITH_PAYLOAD: &str = "waits-with-payload";
+/// What was refused, rejected or dropped stays undone.
+pub(super) const ENDED: &str = "ended";
+/// Nothing is called that is paused on the board its worker goes by, and no board is old.
+pub(super) const PAUSED: &str = "paused";
 /// After the faults are over, everything comes to rest.
 pub(super) const REST: &str = "rest";
 
@@ -57,6 +81,7 @@ const CLOCKS: std::time::Duration = std::time::Duration::from_millis(1001);
 /// Sees everything, and judges.
 pub(super) struct Oracle {
     ledger: ModelLedger,
+    contacts: ModelContacts,
     /// Every version of the flows that may be live.
     versions: Vec<Flows>,
     seen: Mutex<Seen>,
@@ -70,11 +95,21 @@ struct Seen {
     arrived_on_queue: u64,
     /// Attempts that were made without a token, and so without a call.
     unprepared: u32,
+    /// What humans said yes to.
+    yes: BTreeSet<(EventId, String)>,
+    /// The questions, as buttons carry them.
+    questions: BTreeMap<String, approvals::Asked>,
+    /// What was known of contacts before each change.
+    contacts: Vec<(Timestamp, ContactId, Option<Fields>)>,
+    boards: Vec<boards::Written>,
+    knows: BTreeMap<Who, boards::Knows>,
+    begun: BTreeMap<(EventId, Who), boards::Begun>,
 }
 
 /// What is known of one event.
 #[derive(Default)]
 struct Known {
+    event: Option<Event>,
     flow: String,
     group: String,
     trace: String,
@@ -92,11 +127,13 @@ struct Known {
     calls: BTreeMap<String, u32>,
     /// The epoch of each effect's last intent.
     intents: BTreeMap<String, u64>,
+    /// When a call was intended, and whether its worker had stood still before.
+    intended: Vec<(Timestamp, bool)>,
 }
 
 impl Oracle {
-    pub(super) fn new(ledger: ModelLedger, versions: Vec<Flows>) -> Arc<Self> {
-        Arc::new(Oracle { ledger, versions, seen: Mutex::default() })
+    pub(super) fn new(ledger: ModelLedger, contacts: ModelContacts, versions: Vec<Flows>) -> Arc<Self> {
+        Arc::new(Oracle { ledger, contacts, versions, seen: Mutex::default() })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -113,6 +150,12 @@ impl Oracle {
         self.flows(flow).flat_map(|flow| &flow.effects).find(|known| known.id == effect)
     }
 
+    /// What an operator states as the result of an effect that happened.
+    pub(super) fn stated(&self, flow: &str, effect: &str) -> Value {
+        let names = self.effect(flow, effect).into_iter().flat_map(|effect| effect.result.keys());
+        names.map(|name| (name.clone(), Value::from("seen-by-an-operator"))).collect()
+    }
+
     fn row(&self, id: &EventId) -> Option<Row> {
         self.ledger.get(id)
     }
@@ -126,6 +169,7 @@ impl Oracle {
         seen.arrived_on_queue += 1;
         let place = seen.arrived_on_queue;
         let known = seen.events.entry(event.id.clone()).or_default();
+        known.event.get_or_insert_with(|| event.clone());
         known.group.clone_from(&event.group);
         known.place.get_or_insert(place);
     }
@@ -147,11 +191,13 @@ impl Oracle {
         self.seen().unprepared += 1;
     }
 
-    /// Looks at every write that landed since the last look.
-    pub(super) fn observe(&self, scheduler: &Scheduler) {
+    /// Looks at every write that landed since the last look, by a worker that stood still before or did not.
+    pub(super) fn observe(&self, scheduler: &Scheduler, stalled: bool) {
         for change in self.ledger.take_changes() {
-            let judged = self.judge(&change, scheduler.now());
-            report(scheduler, judged);
+            report(scheduler, self.judge(&change, scheduler.now(), stalled));
+            self.asks(&change);
+            report(scheduler, self.waits(&change.after));
+            report(scheduler, self.names_its_guard(&change.after));
         }
     }
 
@@ -174,9 +220,4 @@ fn report(scheduler: &Scheduler, judged: Result<(), Violation>) {
     if let Err(violation) = judged {
         scheduler.violated(violation);
     }
-}
-
-/// What an operator states as the result of an effect that happened.
-pub(super) fn stated() -> Value {
-    serde_json::json!({"id": "seen-by-an-operator"})
 }

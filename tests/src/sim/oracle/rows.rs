@@ -10,7 +10,7 @@ use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, Oracle, UNKNOWN_SURFACED, viola
 
 impl Oracle {
     /// Judges one write.
-    pub(super) fn judge(&self, change: &Change, now: Timestamp) -> Result<(), Violation> {
+    pub(super) fn judge(&self, change: &Change, now: Timestamp, stalled: bool) -> Result<(), Violation> {
         let after = &change.after;
         legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
         let mut seen = self.seen();
@@ -18,10 +18,13 @@ impl Oracle {
         let known = seen.events.entry(after.id.clone()).or_default();
         known.flow.clone_from(&after.flow);
         known.trace = after.trace.id();
-        known.lost_its_place |= after.state == State::Dead;
+        known.lost_its_place |= matches!(after.state, State::Dead | State::AwaitingApproval);
         if let Some(before) = &change.before {
             known.take_over(before, after);
             self.doubts(known, before, after)?;
+            if known.intend(before, after) {
+                known.intended.push((now, stalled));
+            }
         }
         known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())
     }
@@ -43,19 +46,22 @@ impl Oracle {
                 return Err(violated(UNKNOWN_SURFACED, seen));
             }
         }
-        for (id, entry) in &after.effects {
-            let new = before.effects.get(id).is_none_or(|old| old.attempts < entry.attempts);
-            if entry.progress == Progress::Intent && new {
-                known.intents.insert(id.clone(), after.epoch);
-            }
-        }
         Ok(())
     }
 }
 
 impl Known {
+    /// Takes in which calls are intended, and says whether any is that was not.
+    fn intend(&mut self, before: &Row, after: &Row) -> bool {
+        let new = |id: &String, attempts| before.effects.get(id).is_none_or(|old| old.attempts < attempts);
+        let intents = after.effects.iter().filter(|(_, entry)| entry.progress == Progress::Intent);
+        let intents: Vec<&String> = intents.filter(|(id, entry)| new(id, entry.attempts)).map(|(id, _)| id).collect();
+        self.intents.extend(intents.iter().map(|id| ((*id).clone(), after.epoch)));
+        !intents.is_empty()
+    }
+
     fn take_over(&mut self, before: &Row, after: &Row) {
-        if after.replay > before.replay {
+        if after.replay > before.replay && before.state == State::Dead {
             (self.takeovers, self.tries, self.calls) = Default::default();
         }
         if before.state == State::Running && after.epoch > before.epoch {

@@ -1,6 +1,7 @@
 //! The ledger, one step at a time.
 
 use async_trait::async_trait;
+use futures::executor::block_on;
 use shared::event::Event;
 use shared::key::EventId;
 use shared::ledger::{Claim, Closed, Found, Lease, Row};
@@ -65,6 +66,7 @@ impl Claims for SimLedger {
             Ok(Err(found)) => format!("refused: {found:?}"),
             Err(error) => error.to_string(),
         };
+        self.seat.oracle.claims(id, &self.seat);
         self.seat.call(Call::of("claim", short(id.as_str())), self.ledger.claim(id, claim), tell).await?
     }
 
@@ -113,6 +115,8 @@ impl Records for SimLedger {
             (self.rules.replayed)(&mut next);
         }
         let about = format!("{} e{} {}", short(next.id.as_str()), next.epoch, next.state.as_str());
-        self.seat.call(Call::of("replace", &about), self.ledger.replace(seen, &next), told).await?
+        let (ledger, late) = (self.ledger.clone(), (seen.cloned(), next.clone()));
+        let again = move || drop(block_on(ledger.replace(late.0.as_ref(), &late.1)));
+        self.seat.call(Call::of("replace", &about).with_echo(again), self.ledger.replace(seen, &next), told).await?
     }
 }

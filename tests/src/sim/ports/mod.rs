@@ -16,7 +16,7 @@ use shared::time::Timestamp;
 
 pub(super) use ledger::{Rules, SimLedger};
 pub(super) use partners::SimPartners;
-pub(super) use pressure::SimTables;
+pub(super) use pressure::{SimBoard, SimTables};
 pub(super) use queues::{SimDeadLetters, SimQueue};
 
 use super::faults::Fault;
@@ -73,7 +73,7 @@ impl Seat {
             _ => (),
         }
         let answer = act.await;
-        self.oracle.observe(&self.scheduler);
+        self.oracle.observe(&self.scheduler, self.scheduler.is_stalled(self.who));
         self.scheduler.note(self.who, call.name, call.about, &tell(&answer), fault);
         match fault {
             Some(Fault::CrashAfter) => self.crash().await,

@@ -1,6 +1,7 @@
 //! The tables of limits, budgets and settings, one step at a time.
 
 use async_trait::async_trait;
+use futures::executor::block_on;
 use shared::budget::{Budget, Spending};
 use shared::cap::{Count, Counter};
 use shared::contact::{ContactId, Fields, Upsert, Upserted};
@@ -107,16 +108,40 @@ impl BoardStore for SimTables {
 #[async_trait]
 impl Boards for SimTables {
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
-        self.seat.call(Call::of("put board", ""), self.board.put(board, seen), told).await?
+        let (store, late) = (self.board.clone(), board.clone());
+        let again = move || drop(block_on(store.put(&late, seen)));
+        let put = async {
+            let version = self.board.put(board, seen).await?;
+            self.seat.oracle.board_written(version, board, self.seat.scheduler.now());
+            Ok(version)
+        };
+        self.seat.call(Call::of("put board", "").with_echo(again), put, told).await?
+    }
+}
+
+/// The store behind a container's switchboard.
+pub(in super::super) struct SimBoard(pub(in super::super) SimTables);
+
+#[async_trait]
+impl BoardStore for SimBoard {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        let SimTables { seat, .. } = &self.0;
+        let read = BoardStore::read(&self.0).await;
+        let version = read.as_ref().ok().map(|stored| stored.as_ref().map_or(0, |stored| stored.version));
+        seat.oracle.board_read(seat.who, version);
+        read
     }
 }
 
 #[async_trait]
 impl Contacts for SimTables {
     async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
-        self.seat
-            .call(Call::of("upsert", super::short(by.as_str())), self.contacts.upsert(upsert, by, at), told)
-            .await?
+        let write = async {
+            let before = self.contacts.find(upsert.id()).await?;
+            self.seat.oracle.contact_changed(upsert.id(), before, self.seat.scheduler.now());
+            self.contacts.upsert(upsert, by, at).await
+        };
+        self.seat.call(Call::of("upsert", super::short(by.as_str())), write, told).await?
     }
 
     async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
@@ -131,8 +156,10 @@ impl Caps for SimTables {
     }
 
     async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
-        let about = super::short(lease.row().id.as_str());
-        let recorded = self.seat.call(Call::of("record and count", about), self.caps.record(lease, counts), told).await;
+        let (caps, late) = (self.caps.clone(), (lease.clone(), counts.to_vec()));
+        let again = move || drop(block_on(caps.record(&late.0, &late.1)));
+        let call = Call::of("record and count", super::short(lease.row().id.as_str())).with_echo(again);
+        let recorded = self.seat.call(call, self.caps.record(lease, counts), told).await;
         recorded.map_err(WriteError::from)?
     }
 }

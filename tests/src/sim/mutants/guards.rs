@@ -1,0 +1,127 @@
+//! Mutants of guards, approvals and switches.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use shared::cap::{Count, Counter};
+use shared::contact::{ContactId, Fields, Scalar, Upsert, Upserted};
+use shared::event::Event;
+use shared::key::EventId;
+use shared::ledger::{Lease, Row, State};
+use shared::ports::{BoardStore, Caps, Contacts, CountError, Records, Rows, Unavailable, WriteError};
+use shared::switchboard::Stored;
+use shared::time::Timestamp;
+
+/// Looks at caps, and counts nothing.
+pub(super) struct Uncounted(pub(super) Box<dyn Caps>);
+
+#[async_trait]
+impl Caps for Uncounted {
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
+        self.0.read(key).await
+    }
+
+    async fn record(&self, lease: &Lease, _: &[Count]) -> Result<(), CountError> {
+        self.0.record(lease, &[]).await
+    }
+}
+
+/// Records first and counts then. Who else counts meanwhile does not matter to it.
+pub(super) struct CountedLater(pub(super) Box<dyn Caps>);
+
+#[async_trait]
+impl Caps for CountedLater {
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
+        self.0.read(key).await
+    }
+
+    async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
+        self.0.record(lease, &[]).await?;
+        self.0.record(lease, counts).await.or(Ok(()))
+    }
+}
+
+/// Knows nobody who does not agree.
+pub(super) struct Agreeing(pub(super) Box<dyn Contacts>);
+
+#[async_trait]
+impl Contacts for Agreeing {
+    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+        self.0.upsert(upsert, by, at).await
+    }
+
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        let agrees = ["consent_email", "consent_sms", "consent_push"].map(|name| (name.into(), Scalar::Bool(true)));
+        Ok(Some(self.0.find(id).await?.unwrap_or_default().into_iter().chain(agrees).collect()))
+    }
+}
+
+/// Asks about a contact once, and believes that for ever.
+pub(super) struct AskedOnce(pub(super) Box<dyn Contacts>, pub(super) Mutex<BTreeMap<ContactId, Option<Fields>>>);
+
+#[async_trait]
+impl Contacts for AskedOnce {
+    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+        self.0.upsert(upsert, by, at).await
+    }
+
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        let known = self.1.lock().expect("nobody panics").get(id).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = self.0.find(id).await?;
+        self.1.lock().expect("nobody panics").insert(id.clone(), found.clone());
+        Ok(found)
+    }
+}
+
+/// Reads the switchboard once.
+pub(super) struct ReadOnce(pub(super) Box<dyn BoardStore>, pub(super) Mutex<Option<Option<Stored>>>);
+
+#[async_trait]
+impl BoardStore for ReadOnce {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        let known = self.1.lock().expect("nobody panics").clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let read = self.0.read().await?;
+        *self.1.lock().expect("nobody panics") = Some(read.clone());
+        Ok(read)
+    }
+}
+
+/// Says that it dropped an event.
+pub(super) struct DropsNothing(pub(super) Box<dyn Records>);
+
+#[async_trait]
+impl Rows for DropsNothing {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        self.0.row(id).await
+    }
+}
+
+#[async_trait]
+impl Records for DropsNothing {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.parked(limit).await
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        self.0.keep(event, expires_at).await
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.0.kept(id).await
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.0.forget(event).await
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        if next.state == State::Dropped { Ok(()) } else { self.0.replace(seen, next).await }
+    }
+}
