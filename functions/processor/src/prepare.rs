@@ -141,6 +141,9 @@ impl Work<'_> {
         body: Option<Value>,
     ) -> Result<Result<Answer, String>, Stop<'f>> {
         let Some(partner) = self.processor.flows.integration(name) else { return Ok(Err("no integration".into())) };
+        if let Some(paused) = self.paused_integration(name) {
+            return Err(Stop::Defer(paused));
+        }
         let gate = &self.processor.gate;
         let permit = gate.enter(name, &partner.pressure, partner.timeout, self.now()).await.map_err(Stop::Defer)?;
         let bearer = match partner.auth {

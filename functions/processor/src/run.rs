@@ -98,9 +98,13 @@ impl Work<'_> {
 
     /// How long an effect's partner is not called, if an operator paused it.
     pub(crate) fn paused(&self, effect: &Effect) -> Option<Deferral> {
+        self.paused_integration(effect.integration()?)
+    }
+
+    /// The same of any integration.
+    pub(crate) fn paused_integration(&self, name: &str) -> Option<Deferral> {
         let now = self.now();
-        let switch = self.board.board().paused_integration(effect.integration()?, now)?;
-        Some(pause(switch, now))
+        self.board.board().paused_integration(name, now).map(|switch| pause(switch, now))
     }
 
     fn is_expired(&self, flow: &Flow, lease: &Lease) -> bool {

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::contact::Upsert;
+use shared::key::EventId;
 use shared::ledger::{Reason, State};
 use shared::model::Script;
+use shared::ports::Contacts;
 
 use super::world::{World, flows_with};
-use crate::fixtures::lead;
+use crate::fixtures::{NOW, flows, lead, payload};
 
 async fn operate(world: &World, operation: Value) -> Value {
     replay::handle(&world.replay, operation).await
@@ -59,6 +62,22 @@ async fn an_event_outlasts_a_pause_of_almost_a_day_and_expires_after_it() {
         assert_eq!(row.state, state, "{hours} hours: {:?}", row.history);
         assert_eq!(row.death.map(|death| death.reason), (state == State::Dead).then_some(Reason::Expired));
     }
+}
+
+#[tokio::test]
+async fn a_paused_integration_is_not_asked_either() {
+    let world = World::with(flows());
+    let fields = json!({"consent_email": true}).as_object().cloned().unwrap_or_default();
+    let ada = Upsert::new("acme", "ada@example.com", &fields).expect("a contact");
+    world.contacts.upsert(&ada, &EventId::named("before"), NOW).await.expect("the model answers");
+    operate(&world, by(json!({"op": "pause", "integration": "slack"}))).await;
+    let mut cart = payload("cart-abandoned.json");
+    cart["discount_percent"] = json!(40);
+    let id = world.send("storefront", Some("cart.abandoned"), &cart, &[]).await.expect("a good cart").id;
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 0);
+    let row = world.row(&id).await;
+    assert_eq!((row.state, row.parked.is_some()), (State::AwaitingApproval, true), "operators see it all the same");
 }
 
 #[tokio::test]
