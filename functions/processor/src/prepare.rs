@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::approval;
 use shared::contact::{ContactId, Fields};
+use shared::event::Event;
 use shared::flow::{Approval, Auth, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::guard::{Judgement, judge};
 use shared::ledger::{Lease, Reason, UNSETTLED_RETENTION};
@@ -200,9 +201,10 @@ impl Work<'_> {
             lease.ask(plan.hash(), until, now);
             self.processor.ledger.record(lease).await?;
         }
-        // The payload first: what is listed can be approved.
-        let kept = (now + UNSETTLED_RETENTION).secs();
-        self.processor.records.keep(self.event, kept).await?;
+        // The payload first: what is listed can be approved. Under the row's number, because the message may
+        // be older: an approval that is still under way forgets the number that it sent on.
+        let event = Event { replay: lease.row().replay, ..self.event.clone() };
+        self.processor.records.keep(&event, (now + UNSETTLED_RETENTION).secs()).await?;
         let posted = if asked { "asked before".into() } else { self.post(flow, approval, &plan, until).await };
         Ok(Some(Stop::Await(posted)))
     }

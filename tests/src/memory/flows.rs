@@ -8,7 +8,7 @@ use shared::contact::Upsert;
 use shared::key::EventId;
 use shared::ledger::{Row, State};
 use shared::model::Script;
-use shared::ports::Contacts;
+use shared::ports::{Contacts, Queue, Records};
 
 use super::world::World;
 use crate::fixtures::{NOW, flows, payload};
@@ -236,6 +236,29 @@ async fn an_approval_is_of_what_was_seen_and_nothing_else() {
     let refused = approve(&world, vec![seen]).await;
     assert!(refused["answered"][0]["error"].to_string().contains("not what you saw"), "{refused}");
     assert_eq!(world.row(&id).await.state, State::AwaitingApproval);
+}
+
+/// The message from before an approval may come again and claim the event. What it asks anew is kept under
+/// the row's number, so that the approval which is still under way does not forget it.
+#[tokio::test]
+async fn what_is_asked_anew_is_kept_under_its_own_number() {
+    let world = shipped().await;
+    let id = cart(&world, json!({"discount_percent": 40})).await;
+    world.drain().await;
+    let before = world.ledger.payload(&id).expect("what waits is kept");
+    let row = world.row(&id).await;
+    let hash = row.ask.clone().expect("a question").hash;
+    let approved = row.clone().approved(&hash, "ada", NOW).expect("it waits");
+    world.ledger.replace(Some(&row), &approved).await.expect("nobody else approves");
+    // Safe mode does something else, so that it is asked about anew.
+    let switch = json!({"op": "safe_mode", "for": "24h", "by": "ada", "reason": "the codes are odd"});
+    ::replay::handle(&world.replay, switch).await;
+    world.clock.advance(Duration::from_secs(600));
+    world.events.send(&before).await.expect("the model answers");
+    world.drain().await;
+    world.ledger.forget(&before).await.expect("the model answers");
+    assert_eq!(world.row(&id).await.state, State::AwaitingApproval);
+    assert_eq!(world.ledger.payload(&id).map(|kept| kept.replay), Some(1));
 }
 
 #[tokio::test]
