@@ -162,6 +162,14 @@ pub struct Entry {
     pub progress: Progress,
 }
 
+impl Entry {
+    /// Whether nobody knows whether it happened: the last call, or an earlier one that a later failure does
+    /// not speak for.
+    pub fn in_doubt(&self) -> bool {
+        self.doubtful || matches!(self.progress, Progress::Intent | Progress::Unknown { .. })
+    }
+}
+
 /// How far an effect got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -351,8 +359,7 @@ impl Row {
 
     /// Whether nobody knows of some effect whether it happened.
     pub fn in_doubt(&self) -> bool {
-        let doubtful = |entry: &Entry| matches!(entry.progress, Progress::Intent | Progress::Unknown { .. });
-        self.effects.values().any(doubtful)
+        self.effects.values().any(Entry::in_doubt)
     }
 
     fn note(&mut self, at: Timestamp, what: impl Into<String>) {

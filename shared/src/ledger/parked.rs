@@ -104,7 +104,7 @@ impl Row {
         let unknown = || Refusal(format!("`{effect}` of {id} is not unknown: there is nothing to resolve"));
         let entry = self.effects.get_mut(effect).filter(|_| self.state == State::Dead).ok_or_else(unknown)?;
         // An intent without an outcome is as unknown as a call without an answer.
-        if !matches!(entry.progress, Progress::Unknown { .. } | Progress::Intent) {
+        if !entry.in_doubt() {
             return Err(unknown());
         }
         let verdict = if happened.is_some() { "happened" } else { "did not happen" };

@@ -215,6 +215,20 @@ async fn an_event_that_waited_too_long_is_given_up_on_and_can_be_replayed() {
     assert_eq!(world.row(&id).await.state, State::Succeeded, "its age counts from the replay");
 }
 
+#[tokio::test]
+async fn what_may_have_happened_is_said_of_an_event_that_waited_too_long() {
+    let world = World::with(flow_of(&[("a", "guarantee: native")]));
+    world.partners.script([Script::Status(500)]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    world.clock.advance(Duration::from_secs(25 * 3600));
+    world.drain().await;
+    world.park().await;
+    assert_eq!((asked(&world).len(), reason(&world, &id).await), (1, Some(Reason::UnknownOutcome)));
+    resolve_and_replay(&world, &id, Verdict::Happened(json!({"id": "found by hand"}))).await;
+    assert_eq!((asked(&world).len(), world.row(&id).await.state), (1, State::Succeeded));
+}
+
 /// An event whose one effect may have happened, parked.
 async fn in_doubt() -> (World, EventId) {
     let world = World::with(flow_of(&[("a", "guarantee: none"), ("b", "guarantee: native")]));

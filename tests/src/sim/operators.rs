@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use replay::{Failure, Operation, QuestionSeen, Verdict, operate};
 use serde_json::Value;
-use shared::ledger::{Progress, Row, State};
+use shared::ledger::{Row, State};
 
 use super::containers::{Ended, Function, REPLAY_TIMEOUT};
 use super::ports::short;
@@ -111,8 +111,7 @@ impl World {
 
     fn take_on(&self, row: &Row) -> Operation {
         let (id, by, reason) = (row.id.clone(), "ada".to_owned(), "looked".to_owned());
-        let doubtful = |progress: &Progress| matches!(progress, Progress::Unknown { .. } | Progress::Intent);
-        match row.effects.iter().find(|(_, entry)| doubtful(&entry.progress)) {
+        match row.effects.iter().find(|(_, entry)| entry.in_doubt()) {
             Some((effect, _)) => {
                 let happened = !self.models.partner.applied(&id, effect).is_empty();
                 let stated = self.oracle.stated(&row.flow, effect);
