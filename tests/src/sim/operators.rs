@@ -140,7 +140,7 @@ fn waits(row: &Row) -> bool {
 }
 
 fn drop_it(row: &Row) -> Operation {
-    Operation::Drop { id: row.id.clone(), by: "ada".into(), reason: "not worth it".into() }
+    Operation::Drop { id: row.id.clone(), by: "ada".into(), reason: "not worth it".into(), version: None }
 }
 
 fn heard(answer: &Value) -> String {
