@@ -40,3 +40,28 @@ impl Places for MaxMindPlaces {
         Some(Value::Object(known.collect::<Map<_, _>>()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/places.mmdb");
+
+    #[test]
+    fn a_place_is_found_as_far_as_it_is_known() {
+        let places = MaxMindPlaces::open(FILE).expect("the test's database");
+        let find = |ip: &str| places.find(ip.parse().expect("an address"));
+        let berlin = json!({"country": "DE", "region": "BE", "city": "Berlin", "time_zone": "Europe/Berlin"});
+        assert_eq!(find("192.0.2.7"), Some(berlin));
+        assert_eq!(find("2001:db8::7"), Some(json!({"country": "GB"})));
+        assert_eq!(find("198.51.100.7"), None);
+    }
+
+    #[test]
+    fn what_is_no_database_is_told_by_its_path() {
+        let error = MaxMindPlaces::open("/no/such/file.mmdb").err().expect("there is none").to_string();
+        assert!(error.starts_with("the database of places /no/such/file.mmdb is not readable"), "{error}");
+    }
+}
