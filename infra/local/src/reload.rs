@@ -17,7 +17,7 @@ use crate::processes::{self, Signal};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The functions that read the flows.
-const FUNCTIONS: [&str; 3] = ["intake", "processor", "replay"];
+const FUNCTIONS: [&str; 4] = ["intake", "processor", "replay", "console"];
 
 /// Watches a folder of flows for as long as the cloud is up.
 pub async fn watch(flows: &Path, address: &Address) -> Result<()> {

@@ -89,6 +89,17 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
     assert_eq!(allowed("ReplayRole"), expected(&lines, "ReplayLogs.Arn"));
 }
 
+/// Who may invoke the viewers' console can change nothing by it, whatever is in it.
+#[test]
+fn the_viewers_console_can_only_read() {
+    let lines = [
+        ("dynamodb:GetItem", LEDGER),
+        ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
+        ("dynamodb:GetItem", LIMITS),
+    ];
+    assert_eq!(allowed("ConsoleViewerRole"), expected(&lines, "ConsoleViewerLogs.Arn"));
+}
+
 /// Each function has its own role, which only Lambda may take on, and one managed policy: X-Ray knows no
 /// resources, so that it cannot be narrowed to ours.
 #[test]
