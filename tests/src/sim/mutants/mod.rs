@@ -51,7 +51,7 @@ pub(super) static NONE: Mutant = Mutant::named("none");
 static HASTY: LazyLock<Version> = LazyLock::new(|| version(|text| text.replace("after: 8s", "after: 0s")));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 37] = [
+pub(super) static ALL: [Mutant; 38] = [
     Mutant::ports("the intent is not written", |p, _| Ports { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", Rules { hold: unfenced, ..Rules::PRODUCT }),
     Mutant::rules("a write ignores the step", Rules { hold: stepless, ..Rules::PRODUCT }),
@@ -114,6 +114,10 @@ pub(super) static ALL: [Mutant; 37] = [
     }),
     Mutant::ports("a guard is not asked again on redelivery", |p, _| Ports {
         contacts: Box::new(guards::AskedOnce(p.contacts, Default::default())),
+        ..p
+    }),
+    Mutant::ports("night is when it is night here", |p, _| Ports {
+        contacts: Box::new(guards::AtHome(p.contacts)),
         ..p
     }),
     Mutant::rules("a no-op does not say why", Rules { hold: unexplained, ..Rules::PRODUCT }),
