@@ -1,6 +1,6 @@
 //! One event: why it is here, what was done for it, and what can be done about it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::key::EventId;
 use shared::ledger::{Entry, Progress, Row, State};
 use shared::mask::preview;
@@ -130,7 +130,7 @@ fn progress(progress: &Progress) -> (&'static str, String) {
         Progress::Failed { error } => ("failed", error.clone()),
         Progress::Unknown { error } => ("unknown", error.clone()),
         Progress::Skipped => ("skipped", String::new()),
-        Progress::Done { result: Value::Null } => ("done", String::new()),
+        Progress::Done { result } if *result == json!({}) => ("done", String::new()),
         Progress::Done { result } => ("done", result.to_string()),
     }
 }
