@@ -32,11 +32,9 @@ fn packages() -> Vec<(String, String, Option<String>)> {
 fn everything_comes_from_the_registry() {
     let packages = packages();
     assert!(packages.len() > 100, "the lock file was not read");
-    for (name, _, source) in packages.iter().filter(|(.., source)| source.is_some()) {
-        let source = source.as_deref().unwrap_or_default();
-        let registry = source.starts_with("registry+") && source.ends_with("/crates.io-index");
-        assert!(registry, "{name} comes from {source}");
-    }
+    let sources: BTreeSet<&str> = packages.iter().filter_map(|(.., source)| source.as_deref()).collect();
+    let one = sources.len() == 1 && sources.iter().all(|source| source.starts_with("registry+"));
+    assert!(one, "packages come from {sources:?}");
     let manifest = read("Cargo.toml");
     let members = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']')).expect("members").0;
     let own = packages.iter().filter(|(.., source)| source.is_none()).count();
