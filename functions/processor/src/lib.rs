@@ -4,8 +4,10 @@
 //! one message's panic or bad body never touches another's.
 
 mod batch;
+mod call;
 mod careful;
 mod effect;
+mod intend;
 mod prepare;
 mod process;
 mod run;
