@@ -4,6 +4,7 @@
 //! the real queues do.
 
 mod budgets;
+mod caps;
 mod contacts;
 mod ledger;
 mod limits;

@@ -315,3 +315,18 @@ async fn an_opened_breaker_turns_the_safe_mode_on() {
     assert_eq!(world.metrics.sum("BreakerOpened{discounts}"), 1);
     assert_eq!((&safe["by"], &safe["why"]), (&json!("breaker"), &json!("the breaker of discounts opened")), "{status}");
 }
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_in_time_is_a_no_op() {
+    let world = shipped().await;
+    let id = cart(&world, json!({"discount_percent": 40})).await;
+    world.drain().await;
+    let schedule = || ::replay::handle(&world.replay, json!({"op": "schedule"}));
+    assert_eq!(schedule().await["lapsed"], 0, "there is time left");
+    world.clock.advance(Duration::from_secs(24 * 3600 + 60));
+    assert_eq!(schedule().await["lapsed"], 1);
+    let row = world.row(&id).await;
+    assert_eq!(noop(&row), ("approval", &json!({"expired": true})));
+    assert_eq!((row.state, row.parked), (State::Noop, None), "and it is listed no more");
+    assert_eq!(asked(&world), ["slack POST /chat.postMessage"], "nothing was done");
+}

@@ -1,0 +1,101 @@
+//! The caps' contract: the row and the counts are written together, or neither is.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use shared::adapters::{DynamoCaps, DynamoLedger, aws};
+use shared::cap::{self, Count, Counter};
+use shared::key::EventId;
+use shared::ledger::{Claim, Lease, Row};
+use shared::model::{ModelCaps, ModelLedger};
+use shared::ports::{Admissions, Caps, Claims, CountError, Records, WriteError};
+use shared::time::Timestamp;
+
+use super::on_model_and_emulator;
+use crate::fixtures::{NOW, event, lead_routing};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const LEASE: Duration = Duration::from_secs(60);
+
+fn model() -> (ModelLedger, ModelCaps) {
+    let ledger = ModelLedger::default();
+    (ledger.clone(), ModelCaps::beside(ledger))
+}
+
+async fn emulator() -> (DynamoLedger, DynamoCaps) {
+    let table = |name: &str| std::env::var(format!("LEDGERLINE_{name}_TABLE")).expect("make test names the table");
+    let aws = aws().await;
+    (DynamoLedger::new(&aws, table("LEDGER")), DynamoCaps::new(&aws, table("LIMITS"), table("LEDGER")))
+}
+
+on_model_and_emulator!(
+    an_intent_and_its_count_are_written_together,
+    a_count_that_moved_on_leaves_the_row_alone,
+    a_worker_that_lost_its_lease_counts_nothing,
+    several_counts_are_one_write,
+);
+
+fn unique(name: &str) -> String {
+    format!("{name}-{}", SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos())
+}
+
+/// A lease on a new event, with the intent to call its effect that is not written yet.
+async fn intending(ledger: &(impl Admissions + Claims), now: Timestamp) -> Lease {
+    let event = event(&unique("cap"));
+    ledger.admit(&Row::admitted(&event, NOW), NOW).await.expect("an answer");
+    let mut lease = claimed(ledger, &event.id, now).await;
+    lease.intend(&lead_routing().effects[0], now);
+    lease
+}
+
+async fn claimed(ledger: &impl Claims, id: &EventId, now: Timestamp) -> Lease {
+    let claim = Claim { now, lease: LEASE, first: Vec::new() };
+    ledger.claim(id, &claim).await.expect("an answer").expect("it is free")
+}
+
+fn count(key: &str, counter: &Counter, lease: &Lease) -> Count {
+    let taken = counter.take(3, DAY, &lease.row().id, NOW).expect("a place");
+    Count::new(key.to_owned(), taken, DAY, NOW)
+}
+
+async fn an_intent_and_its_count_are_written_together((ledger, caps): (impl Admissions + Claims + Records, impl Caps)) {
+    let key = cap::key("email", &unique("ada"));
+    let lease = intending(&ledger, NOW).await;
+    let nobody = caps.read(&key).await.expect("an answer");
+    assert_eq!(nobody, Counter::default());
+    let first = count(&key, &nobody, &lease);
+    assert_eq!(caps.record(&lease, std::slice::from_ref(&first)).await, Ok(()));
+    assert_eq!(caps.read(&key).await, Ok(first.counter));
+    assert_eq!(ledger.row(&lease.row().id).await.expect("an answer").as_ref(), Some(lease.row()));
+}
+
+async fn a_count_that_moved_on_leaves_the_row_alone((ledger, caps): (impl Admissions + Claims + Records, impl Caps)) {
+    let key = cap::key("email", &unique("ada"));
+    let (first, second) = (intending(&ledger, NOW).await, intending(&ledger, NOW).await);
+    let nobody = caps.read(&key).await.expect("an answer");
+    caps.record(&first, &[count(&key, &nobody, &first)]).await.expect("the first");
+    assert_eq!(caps.record(&second, &[count(&key, &nobody, &second)]).await, Err(CountError::Moved));
+    let row = ledger.row(&second.row().id).await.expect("an answer").expect("a row");
+    assert!(row.effects.is_empty(), "no intent without its count");
+    let now = caps.read(&key).await.expect("an answer");
+    assert_eq!(caps.record(&second, &[count(&key, &now, &second)]).await, Ok(()), "it may be tried again");
+    assert_eq!(caps.read(&key).await.expect("an answer").places.len(), 2);
+}
+
+async fn a_worker_that_lost_its_lease_counts_nothing((ledger, caps): (impl Admissions + Claims + Records, impl Caps)) {
+    let key = cap::key("email", &unique("ada"));
+    let zombie = intending(&ledger, NOW).await;
+    claimed(&ledger, &zombie.row().id, NOW + 2 * LEASE).await;
+    let refused = caps.record(&zombie, &[count(&key, &Counter::default(), &zombie)]).await;
+    assert_eq!(refused, Err(CountError::Write(WriteError::Fenced)));
+    assert_eq!(caps.read(&key).await, Ok(Counter::default()), "no count without its intent");
+}
+
+async fn several_counts_are_one_write((ledger, caps): (impl Admissions + Claims + Records, impl Caps)) {
+    let keys = [cap::key("email", &unique("ada")), cap::key("any", &unique("ada"))];
+    let lease = intending(&ledger, NOW).await;
+    let counts = keys.each_ref().map(|key| count(key, &Counter::default(), &lease));
+    assert_eq!(caps.record(&lease, &counts).await, Ok(()));
+    for (key, count) in keys.iter().zip(counts) {
+        assert_eq!(caps.read(key).await, Ok(count.counter));
+    }
+}
