@@ -1,18 +1,17 @@
 //! Asking people: the question as Slack shows it, and what their answer does.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::event::Event;
-use crate::flow::Flow;
+use crate::flow::{Flow, Flows};
 use crate::key::EventId;
 use crate::ledger::{Refusal, Row};
 use crate::mask::preview;
 use crate::plan::Plan;
 use crate::ports::{Queue, Records};
-use crate::requeue::{RequeueError, requeue};
+use crate::requeue::{RequeueError, end, requeue};
 use crate::time::Timestamp;
 
 /// A question: may this be done for this event?
@@ -69,24 +68,27 @@ impl FromStr for Answer {
 }
 
 /// Brings an answer to the event that awaits it. An approval sends the event through the queue again; the
-/// same answer again changes nothing. After a no, the key is remembered for `ttl`.
+/// same answer again changes nothing. After a no, the key is remembered for as long as the flow says.
 pub async fn decide(
     records: &dyn Records,
     queue: &dyn Queue,
+    flows: &Flows,
     question: &Question,
     answer: Answer,
     by: &str,
-    ttl: impl FnOnce(&Row) -> Duration,
     now: Timestamp,
 ) -> Result<Row, RequeueError> {
     let Question { id, hash } = question;
-    if answer == Answer::Approve {
-        return requeue(records, queue, id, |row| row.approved(hash, by, now)).await;
+    match answer {
+        Answer::Approve => requeue(records, queue, id, |row| row.approved(hash, by, now)).await,
+        Answer::Reject => {
+            let rejected = |row: Row| {
+                let ttl = flows.remembered(&row.flow);
+                row.rejected(hash, by, ttl, now)
+            };
+            end(records, id, rejected).await
+        }
     }
-    let row = records.row(id).await?.ok_or_else(|| Refusal(format!("there is no event {id}")))?;
-    let next = row.clone().rejected(hash, by, ttl(&row), now)?;
-    records.replace(Some(&row), &next).await?;
-    Ok(next)
 }
 
 /// The question as a message of Slack's Block Kit. It shows what would be done, and of the event its shape

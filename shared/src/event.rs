@@ -25,7 +25,7 @@ pub struct Event {
     pub trace: Trace,
     /// Its message group: events of one group are processed in order.
     pub group: String,
-    /// How often an operator replayed it.
+    /// How often it was sent through the queue again: replayed, or approved.
     #[serde(default)]
     pub replay: u32,
     /// The fields that the flow's schema lists.
@@ -68,6 +68,14 @@ impl Event {
             replay: 0,
             payload: Value::String(body.to_owned()),
         }
+    }
+
+    /// The header fields that make a request a span of the event's trace. A replay says that it is one:
+    /// its trace is the first delivery's.
+    pub fn trace_headers(&self, span: u64) -> Vec<(String, String)> {
+        let parent = ("traceparent".to_owned(), self.trace.child(span).to_string());
+        let replay = (self.replay > 0).then(|| ("tracestate".to_owned(), format!("ledgerline=replay:{}", self.replay)));
+        [parent].into_iter().chain(replay).collect()
     }
 
     /// What the queue deduplicates by.

@@ -10,9 +10,9 @@ use crate::time::Timestamp;
 
 /// What was found out lately, by one container.
 #[derive(Debug, Default)]
-pub struct Found(Mutex<HashMap<(String, String), (Timestamp, Value)>>);
+pub struct Findings(Mutex<HashMap<(String, String), (Timestamp, Value)>>);
 
-impl Found {
+impl Findings {
     /// What was found under this name for this question, if it is not older than `fresh`.
     pub fn get(&self, name: &str, question: &str, fresh: Duration, now: Timestamp) -> Option<Value> {
         let found = self.0.lock().ok()?;
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_fresh_for_so_long_and_there_are_only_so_many() {
-        let (found, now) = (Found::default(), Timestamp::from_secs(1000));
+        let (found, now) = (Findings::default(), Timestamp::from_secs(1000));
         let fresh = Duration::from_secs(60);
         found.put("geo", "/1".into(), json!({"country": "DE"}), now);
         assert_eq!(found.get("geo", "/1", fresh, now + fresh / 2), Some(json!({"country": "DE"})));

@@ -10,7 +10,6 @@ use crate::flow::{Action, Call, Effect, Integration, Lookup, Request};
 use crate::ledger::Row;
 use crate::signature::Secret;
 use crate::template::{Body, Path, TemplateError};
-use crate::trace::Trace;
 
 /// A call to a partner, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +45,8 @@ pub struct Occasion<'o> {
     pub event: &'o Event,
     /// What is known of the event.
     pub row: &'o Row,
-    /// The span that this request is.
-    pub trace: Trace,
+    /// The id of the span that this request is.
+    pub span: u64,
     /// What proves us to the partner.
     pub bearer: Option<Secret>,
 }
@@ -79,7 +78,7 @@ impl Occasion<'_> {
             integration: self.call.integration.clone(),
             base_url: self.integration.base_url.clone(),
             path: path.render(&scope)?,
-            headers: key.into_iter().chain([("traceparent".into(), self.trace.to_string())]).collect(),
+            headers: key.into_iter().chain(self.event.trace_headers(self.span)).collect(),
             body: body.map(|body| body.render(&scope)).transpose()?,
             bearer: self.bearer,
             timeout: self.integration.timeout,

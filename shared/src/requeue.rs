@@ -1,4 +1,4 @@
-//! Sending a parked event through the queue again.
+//! What operators do to a parked event: it goes through the queue again, or comes to its end.
 
 use crate::event::Event;
 use crate::key::EventId;
@@ -33,7 +33,7 @@ pub async fn requeue(
     id: &EventId,
     next: impl FnOnce(Row) -> Result<Row, Refusal>,
 ) -> Result<Row, RequeueError> {
-    let row = records.row(id).await?.ok_or_else(|| Refusal(format!("there is no event {id}")))?;
+    let row = find(records, id).await?;
     let kept = records.kept(id).await?;
     let gone = || Refusal(format!("the payload of {id} is not kept: it is on its way, or too old"));
     let kept = kept.ok_or_else(gone)?;
@@ -50,4 +50,25 @@ pub async fn requeue(
     queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
     records.forget(&kept).await?;
     Ok(next)
+}
+
+/// Brings a parked event to its end, as the row that `next` makes of it, and forgets its payload.
+///
+/// The row goes first. A crash between the two leaves a payload that nobody asks for any more.
+pub async fn end(
+    records: &dyn Records,
+    id: &EventId,
+    next: impl FnOnce(Row) -> Result<Row, Refusal>,
+) -> Result<Row, RequeueError> {
+    let row = find(records, id).await?;
+    let next = next(row.clone())?;
+    records.replace(Some(&row), &next).await?;
+    if let Some(kept) = records.kept(id).await? {
+        records.forget(&kept).await?;
+    }
+    Ok(next)
+}
+
+async fn find(records: &dyn Records, id: &EventId) -> Result<Row, RequeueError> {
+    Ok(records.row(id).await?.ok_or_else(|| Refusal(format!("there is no event {id}")))?)
 }

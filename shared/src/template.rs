@@ -73,6 +73,14 @@ impl Body {
         let scope = Jinja::from(Serde(scope));
         fill(&text_environment(), &self.0, &scope)
     }
+
+    /// Fills in a template that stands for a text: a number or a boolean is written out.
+    pub fn text(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
+        Ok(match self.render(scope)? {
+            Value::String(text) => text,
+            other => other.to_string(),
+        })
+    }
 }
 
 /// A URL path whose values are percent-encoded.

@@ -196,7 +196,7 @@ impl Context<'_> {
     /// Trims and keys a document.
     fn event(&self, document: Document) -> Result<Event, Rejection> {
         let flow = self.route(&document).ok_or(Rejection::UnknownType)?;
-        let version = version(flow, &document.body).ok_or(Rejection::UnknownVersion)?;
+        let version = flow.version_of(&document.body).ok_or(Rejection::UnknownVersion)?;
         let contract = self.intake.contracts.get(flow, version).ok_or(Rejection::UnknownVersion)?;
         let id = self.provider_id(&document);
         let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
@@ -219,15 +219,6 @@ impl Context<'_> {
             false => self.source().ok()?.type_at.of(&document.body)?.as_str(),
         };
         self.intake.flows.route(&self.delivery.source, self.delivery.event_type.as_deref().or_else(signed)?)
-    }
-}
-
-/// The version of the schema that the sender means.
-fn version(flow: &Flow, body: &Value) -> Option<u32> {
-    match flow.version_at.as_ref().and_then(|field| field.of(body)) {
-        None => Some(flow.version),
-        Some(Value::String(version)) => version.parse().ok(),
-        Some(version) => u32::try_from(version.as_u64()?).ok(),
     }
 }
 

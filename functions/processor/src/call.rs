@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use shared::budget::{self, Spending};
 use shared::flow::{Effect, Flow, Guarantee, Lookup};
-use shared::ledger::{Lease, Reason, Row};
+use shared::ledger::{Lease, Reason};
 use shared::metric::Fact;
 use shared::outcome::{LookedUp, Outcome};
 use shared::ports::WriteError;
@@ -32,18 +32,16 @@ impl Work<'_> {
         // The write of the intents may have taken all the time. A call for which nobody can wait would
         // only be one of which nobody knows.
         if !self.has_time(Some(flow)) {
-            for effect in effects {
-                self.leave(effect, permits.remove(&effect.id), Ended::Neutral).await;
-            }
+            self.give_back(effects, permits).await;
             return Ok(Some(Stop::Retry(Duration::ZERO)));
         }
         let row = lease.row().clone();
-        let caller = self.caller(flow, &row);
+        let caller = Caller { work: self, flow, row: &row };
         let mut calls: FuturesUnordered<_> =
             effects.iter().map(|effect| async move { (*effect, self.timed(effect, caller).await) }).collect();
         let mut stop = None;
         while let Some((effect, called)) = calls.next().await {
-            self.leave(effect, permits.remove(&effect.id), called.says()).await;
+            self.called(effect, permits, called.says()).await;
             stop = Stop::graver(stop, self.note(flow, effect, called, lease).await);
             // What no partner could be asked about is written down at once, not when its neighbours are
             // done: a crash meanwhile would leave it unknown.
@@ -144,14 +142,13 @@ impl Work<'_> {
         lookup: &Lookup,
         lease: &mut Lease,
     ) -> Option<Stop<'f>> {
-        let permit = match self.enter(&[effect]).await {
-            Ok(mut permits) => permits.remove(&effect.id),
+        let mut permits = match self.enter_all(&[effect]).await {
+            Ok(permits) => permits,
             Err(deferral) => return Some(Stop::Defer(deferral)),
         };
-        let row = lease.row().clone();
-        let asked = self.caller(flow, &row).look_up(effect, lookup).await;
+        let asked = Caller { work: self, flow, row: lease.row() }.look_up(effect, lookup).await;
         let ended = if matches!(asked, LookedUp::CannotSay(_)) { Ended::Failure } else { Ended::Success };
-        self.leave(effect, permit, ended).await;
+        self.called(effect, &mut permits, ended).await;
         match asked {
             LookedUp::Found(answer) => lease.done(effect, pick(effect, &answer), self.now()),
             LookedUp::Absent => lease.absent(effect, self.now()),
@@ -162,10 +159,5 @@ impl Work<'_> {
             }
         }
         None
-    }
-
-    fn caller<'r>(&'r self, flow: &'r Flow, row: &'r Row) -> Caller<'r> {
-        let contact = flow.contact.as_ref();
-        Caller { processor: self.processor, event: self.event, row, contact, deadline: self.deadline }
     }
 }

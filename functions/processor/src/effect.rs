@@ -1,22 +1,17 @@
 //! One request to a partner: the call of an effect, or the question whether it happened.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 use shared::approval;
 use shared::contact;
-use shared::event::Event;
-use shared::flow::{Action, Auth, Call, ContactRef, Decide, Effect, Lookup, Upsert};
-use shared::ledger::{Row, UNSETTLED_RETENTION};
-use shared::outcome::{Answer, LookedUp, NoAnswer, Outcome, classify, looked_up};
+use shared::flow::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
+use shared::ledger::Row;
+use shared::outcome::{LookedUp, Outcome, classify, looked_up};
 use shared::pressure::Ended;
-use shared::request::{Occasion, PartnerRequest};
+use shared::request::Occasion;
 use shared::requeue::RequeueError;
-use shared::signature::Secret;
 use shared::template::TemplateError;
-use shared::time::Timestamp;
 
-use crate::process::{MARGIN, Processor};
+use crate::process::{Processor, Work};
 
 /// What came of a call.
 pub(crate) enum Called {
@@ -39,14 +34,12 @@ impl Called {
     }
 }
 
-/// An event's side of its requests.
+/// An event's side of its requests, as its flow says and as far as its row knows.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'c> {
-    pub(crate) processor: &'c Processor,
-    pub(crate) event: &'c Event,
+    pub(crate) work: &'c Work<'c>,
+    pub(crate) flow: &'c Flow,
     pub(crate) row: &'c Row,
-    pub(crate) contact: Option<&'c ContactRef>,
-    pub(crate) deadline: Timestamp,
 }
 
 impl Caller<'_> {
@@ -66,25 +59,26 @@ impl Caller<'_> {
             Err(error) => return Called::Unprepared(error),
         };
         let answer = match occasion.request() {
-            Ok(request) => self.send(request).await,
+            Ok(request) => self.work.send(request).await,
             Err(error) => return Called::NotRendered(error),
         };
-        let now = self.processor.clock.now();
-        Called::Answered(classify(answer, self.processor.flows.trust(effect, tried, now), now))
+        let now = self.work.now();
+        Called::Answered(classify(answer, self.work.processor.flows.trust(effect, tried, now), now))
     }
 
     /// Makes or changes a contact. It can be done again without harm, so that its failure is no doubt.
     async fn upsert(self, effect: &Effect, upsert: &Upsert) -> Result<Called, TemplateError> {
-        let scope = self.row.scope(self.event, effect);
-        let contact = self.contact.expect("a parsed flow that upserts says whom");
-        let (tenant, email) = (text(contact.tenant.render(&scope)?), text(contact.email.render(&scope)?));
+        let Work { processor, event, .. } = self.work;
+        let scope = self.row.scope(event, effect);
+        let contact = self.flow.contact.as_ref().expect("a parsed flow that upserts says whom");
+        let (tenant, email) = contact.named(&scope)?;
         let fields: Map<String, Value> = upsert
             .fields
             .iter()
             .map(|(name, value)| Ok((name.clone(), value.render(&scope)?)))
             .collect::<Result<_, TemplateError>>()?;
         let outcome = match contact::Upsert::new(&tenant, &email, &fields) {
-            Ok(upsert) => match self.processor.contacts.upsert(&upsert, &self.event.id, self.event.received_at).await {
+            Ok(upsert) => match processor.contacts.upsert(&upsert, &event.id, event.received_at).await {
                 Ok(upserted) => Outcome::Done(json!({"id": upserted.id, "created": upserted.created})),
                 Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false },
             },
@@ -96,9 +90,9 @@ impl Caller<'_> {
     /// Brings a human's answer to the event that awaits it. An answer that comes too late, or twice, is done
     /// with: there is nothing to try again.
     async fn decide(self, effect: &Effect, decide: &Decide) -> Result<Called, TemplateError> {
-        let scope = self.row.scope(self.event, effect);
-        let (question, answer) = (text(decide.question.render(&scope)?), text(decide.answer.render(&scope)?));
-        let by = text(decide.by.render(&scope)?);
+        let scope = self.row.scope(self.work.event, effect);
+        let (question, answer) = (decide.question.text(&scope)?, decide.answer.text(&scope)?);
+        let by = decide.by.text(&scope)?;
         let outcome = match self.decided(&question, &answer, &by).await {
             Ok(row) => Outcome::Done(json!({"id": row.id, "state": row.state})),
             Err(RequeueError::Refused(refusal)) => Outcome::Done(json!({"refused": refusal.to_string()})),
@@ -110,10 +104,9 @@ impl Caller<'_> {
     }
 
     async fn decided(&self, question: &str, answer: &str, by: &str) -> Result<Row, RequeueError> {
-        let Processor { records, queue, flows, clock, .. } = self.processor;
+        let Processor { records, queue, flows, .. } = self.work.processor;
         let (question, answer) = (question.parse()?, answer.parse()?);
-        let ttl = |row: &Row| flows.flow(&row.flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl);
-        approval::decide(&**records, &**queue, &question, answer, by, ttl, clock.now()).await
+        approval::decide(&**records, &**queue, flows, &question, answer, by, self.work.now()).await
     }
 
     /// Asks the effect's partner whether it happened.
@@ -124,44 +117,15 @@ impl Caller<'_> {
             Err(error) => return LookedUp::CannotSay(error),
         };
         match occasion.lookup(lookup) {
-            Ok(request) => looked_up(self.send(request).await, &lookup.found),
+            Ok(request) => looked_up(self.work.send(request).await, &lookup.found),
             Err(error) => LookedUp::CannotSay(error.to_string()),
         }
     }
 
     async fn occasion<'e>(&'e self, effect: &'e Effect, call: &'e Call) -> Result<Occasion<'e>, String> {
-        let integration =
-            self.processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
-        let bearer = match integration.auth {
-            Auth::None => None,
-            Auth::Bearer => Some(token(self.processor, &call.integration).await?),
-        };
-        let trace = self.event.trace.child(self.processor.chance.bits());
-        Ok(Occasion { effect, call, integration, event: self.event, row: self.row, trace, bearer })
-    }
-
-    async fn send(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
-        let timeout = request.timeout.min(self.left());
-        self.processor.partners.call(PartnerRequest { timeout, ..request }).await
-    }
-
-    /// What is left of the invocation for a request.
-    fn left(&self) -> Duration {
-        self.deadline.since(self.processor.clock.now()).saturating_sub(MARGIN)
-    }
-}
-
-/// The newest token of an integration: the last by name.
-pub(crate) async fn token(processor: &Processor, integration: &str) -> Result<Secret, String> {
-    let live = processor.secrets.live(&format!("integrations/{integration}")).await;
-    let secrets = live.map_err(|error| error.to_string())?;
-    secrets.last().cloned().ok_or_else(|| format!("there is no secret for `{integration}`"))
-}
-
-/// A rendered value as text: a number or a boolean is written out.
-pub(crate) fn text(value: Value) -> String {
-    match value {
-        Value::String(text) => text,
-        other => other.to_string(),
+        let Work { processor, event, .. } = self.work;
+        let integration = processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
+        let bearer = self.work.bearer(&call.integration, integration).await?;
+        Ok(Occasion { effect, call, integration, event, row: self.row, span: processor.chance.bits(), bearer })
     }
 }

@@ -7,13 +7,10 @@ use serde_json::json;
 use shared::cap::{self, Count};
 use shared::flow::{Cap, Effect, Flow};
 use shared::ledger::{Lease, Reason};
-use shared::metric::Fact;
 use shared::ports::{CountError, WriteError};
 use shared::pressure::{Deferral, Ended, Permit};
 use shared::template::TemplateError;
-use tracing::warn;
 
-use crate::effect::text;
 use crate::process::Work;
 use crate::run::Stop;
 
@@ -43,15 +40,13 @@ impl Work<'_> {
             return Ok(Some(Stop::Retry(Duration::ZERO)));
         }
         // Before the intent: a call that is deferred was never intended.
-        match self.enter(effects).await {
+        match self.enter_all(effects).await {
             Ok(entered) => permits.extend(entered),
             Err(deferral) => return Ok(Some(Stop::Defer(deferral))),
         }
         let recorded = self.record_intents(flow, effects, lease).await;
         if !matches!(recorded, Ok(None)) {
-            for effect in effects {
-                self.leave(effect, permits.remove(&effect.id), Ended::Neutral).await;
-            }
+            self.give_back(effects, permits).await;
         }
         recorded
     }
@@ -115,7 +110,7 @@ impl Work<'_> {
     /// Whom a cap protects.
     fn entity(&self, flow: &Flow, cap: &Cap, lease: &Lease) -> Result<String, TemplateError> {
         match (&cap.entity, &flow.contact) {
-            (Some(entity), _) => Ok(text(entity.render(&lease.row().scope_of(self.event))?)),
+            (Some(entity), _) => entity.text(&lease.row().scope_of(self.event)),
             (None, Some(contact)) => {
                 let id = self.contact_id(contact, lease)?;
                 Ok(id.map_or_else(|| self.event.group.clone(), |id| id.to_string()))
@@ -151,15 +146,16 @@ impl Work<'_> {
     }
 
     /// A permit for each effect, or for none.
-    pub(crate) async fn enter(&self, effects: &[&Effect]) -> Result<Permits, Deferral> {
+    pub(crate) async fn enter_all(&self, effects: &[&Effect]) -> Result<Permits, Deferral> {
         let mut permits = Permits::new();
         for effect in effects {
-            match self.enter_one(effect).await {
-                Ok(permit) => permits.extend(permit.map(|permit| (effect.id.clone(), permit))),
+            // What calls no partner needs no permit.
+            let partner = effect.integration().zip(self.processor.flows.partner_of(effect));
+            let Some((name, partner)) = partner else { continue };
+            match self.enter(name, partner).await {
+                Ok(permit) => drop(permits.insert(effect.id.clone(), permit)),
                 Err(deferral) => {
-                    for effect in effects {
-                        self.leave(effect, permits.remove(&effect.id), Ended::Neutral).await;
-                    }
+                    self.give_back(effects, &mut permits).await;
                     return Err(deferral);
                 }
             }
@@ -167,23 +163,17 @@ impl Work<'_> {
         Ok(permits)
     }
 
-    /// What calls no partner needs no permit.
-    async fn enter_one(&self, effect: &Effect) -> Result<Option<Permit>, Deferral> {
-        if let Some(paused) = self.paused(effect) {
-            return Err(paused);
+    /// Gives the permits back of effects that are not called after all.
+    pub(crate) async fn give_back(&self, effects: &[&Effect], permits: &mut Permits) {
+        for effect in effects {
+            self.called(effect, permits, Ended::Neutral).await;
         }
-        let (Some(name), Some(partner)) = (effect.integration(), self.processor.flows.partner_of(effect)) else {
-            return Ok(None);
-        };
-        self.processor.gate.enter(name, &partner.pressure, partner.timeout, self.now()).await.map(Some)
     }
 
-    pub(crate) async fn leave(&self, effect: &Effect, permit: Option<Permit>, ended: Ended) {
-        let (Some(permit), Some(integration)) = (permit, effect.integration()) else { return };
-        if let Some(change) = self.processor.gate.leave(permit, ended, self.now()).await {
-            warn!(integration, ?change, "breaker");
-            self.count(Fact::Breaker(integration, change));
-            self.breaker_changed(integration, change).await;
+    /// An effect needs its permit no more.
+    pub(crate) async fn called(&self, effect: &Effect, permits: &mut Permits, ended: Ended) {
+        if let Some((name, permit)) = effect.integration().zip(permits.remove(&effect.id)) {
+            self.leave(name, permit, ended).await;
         }
     }
 }

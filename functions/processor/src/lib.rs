@@ -8,6 +8,7 @@ mod call;
 mod careful;
 mod effect;
 mod intend;
+mod partner;
 mod prepare;
 mod process;
 mod run;

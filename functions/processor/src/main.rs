@@ -10,7 +10,7 @@ use shared::adapters::{
     Environment, HttpPartners, MaxMindPlaces, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws,
     log_as_json, read_flows,
 };
-use shared::found::Found;
+use shared::found::Findings;
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
 use shared::switchboard::Switchboard;
@@ -33,6 +33,9 @@ async fn main() -> Result<(), Error> {
     environment.check()?;
 
     let aws = aws().await;
+    let ledger = DynamoLedger::new(&aws, table);
+    let events = SqsEvents::new(&aws, queue);
+    let board = DynamoBoard::new(&aws, &limits);
     let pressure = DynamoPressure::new(&aws, &limits);
     let gate = Gate::new(
         Box::new(DynamoLimits::new(&aws, &limits)),
@@ -41,12 +44,12 @@ async fn main() -> Result<(), Error> {
         Box::new(SystemChance),
     );
     let processor = &Processor {
-        switchboard: Switchboard::new(Box::new(DynamoBoard::new(&aws, &limits))),
-        boards: Box::new(DynamoBoard::new(&aws, &limits)),
-        caps: Box::new(DynamoCaps::new(&aws, &limits, &table)),
-        records: Box::new(DynamoLedger::new(&aws, &table)),
-        queue: Box::new(SqsEvents::new(&aws, &queue)),
-        found: Found::default(),
+        switchboard: Switchboard::new(Box::new(board.clone())),
+        boards: Box::new(board),
+        caps: Box::new(DynamoCaps::new(ledger.clone(), &limits)),
+        records: Box::new(ledger.clone()),
+        queue: Box::new(events.clone()),
+        found: Findings::default(),
         places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         metrics: Box::new(EmfMetrics),
@@ -54,8 +57,8 @@ async fn main() -> Result<(), Error> {
         gate,
         flows: read_flows(Path::new(&flows))?,
         lease,
-        ledger: Box::new(DynamoLedger::new(&aws, table)),
-        visibility: Box::new(SqsEvents::new(&aws, queue)),
+        ledger: Box::new(ledger),
+        visibility: Box::new(events),
         dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
         secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
         partners: Box::new(HttpPartners::new(endpoint)),

@@ -10,19 +10,18 @@ use serde_json::{Value, json};
 use shared::approval;
 use shared::contact::{ContactId, Fields};
 use shared::event::Event;
-use shared::flow::{Approval, Auth, ContactRef, Enrich, Flow, Guard, OnError, Origin};
+use shared::flow::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::guard::{Judgement, judge};
 use shared::ledger::{Lease, Reason, UNSETTLED_RETENTION};
-use shared::outcome::Answer;
 use shared::plan::Plan;
 use shared::ports::WriteError;
-use shared::pressure::{Deferral, Ended, Why};
-use shared::request::{PartnerRequest, pick_from};
+use shared::pressure::{Deferral, Why};
+use shared::request::pick_from;
 use shared::template::TemplateError;
 use shared::time::Timestamp;
 use tracing::warn;
 
-use crate::effect::{text, token};
+use crate::partner::Question;
 use crate::process::Work;
 use crate::run::Stop;
 
@@ -78,8 +77,8 @@ impl Work<'_> {
     /// The id of the event's contact, if it has a proper one.
     pub(crate) fn contact_id(&self, contact: &ContactRef, lease: &Lease) -> Result<Option<ContactId>, TemplateError> {
         let scope = lease.row().scope_of(self.event);
-        let (tenant, email) = (contact.tenant.render(&scope)?, contact.email.render(&scope)?);
-        Ok(ContactId::of(&text(tenant), &text(email)).ok())
+        let (tenant, email) = contact.named(&scope)?;
+        Ok(ContactId::of(&tenant, &email).ok())
     }
 
     async fn enrich<'f>(&self, flow: &Flow, enrich: &Enrich, lease: &mut Lease) -> Option<Stop<'f>> {
@@ -115,7 +114,8 @@ impl Work<'_> {
                     if let Some(known) = self.processor.found.get(&enrich.id, &path, enrich.cache, now) {
                         return Ok(Ok(known));
                     }
-                    let answer = self.ask(integration, "GET", path.clone(), None).await?;
+                    let question = Question { method: "GET", path: path.clone(), body: None };
+                    let answer = self.ask(integration, question).await.map_err(Stop::Defer)?;
                     let found = answer.map(|answer| pick_from(result, &answer.body));
                     if let Ok(value) = &found {
                         self.processor.found.put(&enrich.id, path, value.clone(), now);
@@ -131,50 +131,6 @@ impl Work<'_> {
         let places = self.processor.places.as_ref().ok_or("no database of places is configured")?;
         let ip: IpAddr = ip.as_str().and_then(|ip| ip.parse().ok()).ok_or("that is no IP address")?;
         places.find(ip).ok_or_else(|| "the address is in no database of places".into())
-    }
-
-    /// Asks a partner something that belongs to no effect. Anything but a 2xx is an error.
-    async fn ask<'f>(
-        &self,
-        name: &str,
-        method: &'static str,
-        path: String,
-        body: Option<Value>,
-    ) -> Result<Result<Answer, String>, Stop<'f>> {
-        let Some(partner) = self.processor.flows.integration(name) else { return Ok(Err("no integration".into())) };
-        if let Some(paused) = self.paused_integration(name) {
-            return Err(Stop::Defer(paused));
-        }
-        let gate = &self.processor.gate;
-        let permit = gate.enter(name, &partner.pressure, partner.timeout, self.now()).await.map_err(Stop::Defer)?;
-        let bearer = match partner.auth {
-            Auth::None => Ok(None),
-            Auth::Bearer => token(self.processor, name).await.map(Some),
-        };
-        let answer = match bearer {
-            Err(error) => Err(error),
-            Ok(bearer) => {
-                let trace = self.event.trace.child(self.processor.chance.bits());
-                let request = PartnerRequest {
-                    method,
-                    integration: name.to_owned(),
-                    base_url: partner.base_url.clone(),
-                    path,
-                    headers: vec![("traceparent".into(), trace.to_string())],
-                    bearer,
-                    body,
-                    timeout: partner.timeout,
-                };
-                self.processor.partners.call(request).await.map_err(|error| error.to_string())
-            }
-        };
-        let answer = answer.and_then(|answer| match answer.status {
-            200..=299 => Ok(answer),
-            status => Err(format!("answered {status}")),
-        });
-        let ended = if answer.is_ok() { Ended::Success } else { Ended::Failure };
-        gate.leave(permit, ended, self.now()).await;
-        Ok(answer)
     }
 
     /// Whether a human has approved what would be done. Who has not been asked is asked, once.
@@ -212,7 +168,8 @@ impl Work<'_> {
     /// Posts the question. Where that fails, the event waits all the same: operators see it.
     async fn post(&self, flow: &Flow, approval: &Approval, plan: &Plan, until: Timestamp) -> String {
         let message = approval::message(&approval.room, flow, self.event, plan, until);
-        match self.ask(&approval.integration, "POST", "/chat.postMessage".into(), Some(message)).await {
+        let question = Question { method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
+        match self.ask(&approval.integration, question).await {
             Ok(Ok(answer)) if answer.body["ok"] == true => "asked in Slack".into(),
             Ok(Ok(_)) => "Slack refused the question".into(),
             Ok(Err(error)) => format!("Slack {error}"),

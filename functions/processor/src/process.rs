@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shared::event::Event;
 use shared::flow::{Effect, Flow, Flows, Integration};
+use shared::found::Findings;
 use shared::ledger::{Claim, Closed, Death, Found, Lease, Reason};
 use shared::metric::Fact;
 use shared::ports::{
@@ -41,7 +42,7 @@ pub struct Processor {
     /// The queue of events, to send on what was approved.
     pub queue: Box<dyn Queue>,
     /// What was found out lately.
-    pub found: shared::found::Found,
+    pub found: Findings,
     /// Where IP addresses are, if that is known.
     pub places: Option<Box<dyn Places>>,
     /// What is left of each contact's retries.
@@ -174,7 +175,8 @@ impl Work<'_> {
     fn is_free(&self, effect: &Effect) -> bool {
         let limited = |partner: &Integration| partner.pressure.is_limited();
         let limited = self.processor.flows.partner_of(effect).is_some_and(limited);
-        !limited && effect.when.is_none() && self.paused(effect).is_none()
+        let paused = effect.integration().is_some_and(|name| self.paused(name).is_some());
+        !limited && !paused && effect.when.is_none()
     }
 
     /// Somebody else has it, had it, or buried it.

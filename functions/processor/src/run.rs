@@ -26,21 +26,21 @@ impl Work<'_> {
             if next != Next::Finish && self.is_expired(flow, &lease) {
                 return self.expire(lease).await;
             }
-            let stop = match next {
-                Next::Finish => return self.succeed(flow, lease).await,
-                Next::Unknown(effect, error) => {
+            let stop = match (next, self.pause(flow)) {
+                (Next::Finish, _) => return self.succeed(flow, lease).await,
+                (Next::Unknown(effect, error), _) => {
                     lease.unknown(effect, &error, self.now());
                     Some(Stop::Bury(effect, Reason::UnknownOutcome, error))
                 }
-                _ if self.pause(flow).is_some() => self.pause(flow).map(Stop::Defer),
-                Next::Wait(until) => Some(Stop::Retry(until.since(self.now()))),
-                Next::Lookup(effect, lookup) => self.look_up(flow, effect, lookup, &mut lease).await,
-                Next::Intend(_) if !prepared => {
+                (_, Some(pause)) => Some(Stop::Defer(pause)),
+                (Next::Wait(until), None) => Some(Stop::Retry(until.since(self.now()))),
+                (Next::Lookup(effect, lookup), None) => self.look_up(flow, effect, lookup, &mut lease).await,
+                (Next::Intend(_), None) if !prepared => {
                     prepared = true;
                     self.prepare(flow, &mut lease).await?
                 }
-                Next::Intend(effects) => self.intend(flow, &effects, &mut lease, &mut permits).await?,
-                Next::Call(effects) => self.call(flow, &effects, &mut lease, &mut permits).await?,
+                (Next::Intend(effects), None) => self.intend(flow, &effects, &mut lease, &mut permits).await?,
+                (Next::Call(effects), None) => self.call(flow, &effects, &mut lease, &mut permits).await?,
             };
             match stop {
                 None => continue,
@@ -84,13 +84,8 @@ impl Work<'_> {
         self.board.board().paused_flow(&flow.name, now).map(|switch| pause(switch, now))
     }
 
-    /// How long an effect's partner is not called, if an operator paused it.
-    pub(crate) fn paused(&self, effect: &Effect) -> Option<Deferral> {
-        self.paused_integration(effect.integration()?)
-    }
-
-    /// The same of any integration.
-    pub(crate) fn paused_integration(&self, name: &str) -> Option<Deferral> {
+    /// How long a partner is not called, if an operator paused it.
+    pub(crate) fn paused(&self, name: &str) -> Option<Deferral> {
         let now = self.now();
         self.board.board().paused_integration(name, now).map(|switch| pause(switch, now))
     }

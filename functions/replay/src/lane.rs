@@ -13,7 +13,7 @@ use shared::batch::{Batch, Batches, Filter, Progress};
 use shared::ledger::{Reason, Row};
 use shared::limit::{Decision, Rate};
 use shared::ports::{Tick, WriteError};
-use shared::requeue::{RequeueError, requeue};
+use shared::requeue::{RequeueError, end, requeue};
 use tracing::{info, warn};
 
 use crate::Replay;
@@ -50,7 +50,7 @@ pub(crate) async fn open(
     }
     let started_at = replay.clock.now();
     let batch = Batch {
-        id: format!("{:x}", started_at.millis()),
+        id: format!("{:x}-{:04x}", started_at.millis(), replay.chance.bits() & 0xffff),
         filter,
         max,
         per_minute,
@@ -159,13 +159,13 @@ pub(crate) async fn scheduled(replay: &Replay) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (rows, _) = scan(replay, &Filter::default()).await?;
     let mut lapsed = 0;
-    for row in &rows {
-        if let Some(next) = row.clone().lapsed(replay.remembered(row), now) {
-            match replay.records.replace(Some(row), &next).await {
-                Ok(()) => lapsed += 1,
-                Err(WriteError::Fenced) => (),
-                Err(WriteError::Unavailable(unavailable)) => return Err(unavailable.into()),
-            }
+    for row in rows.iter().filter(|row| row.has_lapsed(now)) {
+        let ttl = replay.flows.remembered(&row.flow);
+        match end(&*replay.records, &row.id, |row| row.lapsed(ttl, now)).await {
+            Ok(_) => lapsed += 1,
+            // Somebody answered after all.
+            Err(RequeueError::Refused(_) | RequeueError::Write(WriteError::Fenced)) => (),
+            Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => return Err(unavailable.into()),
         }
     }
     let mut opened = Vec::new();

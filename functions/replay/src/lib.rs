@@ -14,12 +14,9 @@ mod version;
 mod view;
 mod widget;
 
-use std::time::Duration;
-
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
 use shared::flow::Flows;
-use shared::ledger::{Row, UNSETTLED_RETENTION};
 use shared::limit::Limiter;
 use shared::ports::{BatchStore, Boards, Chance, Clock, Naps, Queue, Records, Ticks, Visibility};
 
@@ -53,13 +50,6 @@ pub struct Replay {
     pub flows: Flows,
     /// The time.
     pub clock: Box<dyn Clock>,
-}
-
-impl Replay {
-    /// How long the key of an event is remembered after it has come to its end.
-    pub(crate) fn remembered(&self, row: &Row) -> Duration {
-        self.flows.flow(&row.flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl)
-    }
 }
 
 /// A dashboard's widget, or what [`handle`] takes. The console of viewers takes nothing else.

@@ -7,7 +7,7 @@ use shared::batch::Filter;
 use shared::key::EventId;
 use shared::ledger::{Refusal, Row};
 use shared::ports::{Unavailable, WriteError};
-use shared::requeue::{RequeueError, requeue};
+use shared::requeue::{RequeueError, end, requeue};
 use tracing::info;
 
 use crate::Replay;
@@ -340,9 +340,8 @@ async fn decide(
     let mut answered = Vec::new();
     for QuestionSeen { id, hash } in questions {
         let question = Question { id: id.clone(), hash };
-        let ttl = |row: &Row| replay.remembered(row);
-        let now = replay.clock.now();
-        let decided = approval::decide(&*replay.records, &*replay.queue, &question, answer, by, ttl, now).await;
+        let Replay { records, queue, flows, clock, .. } = replay;
+        let decided = approval::decide(&**records, &**queue, flows, &question, answer, by, clock.now()).await;
         answered.push(match decided.map_err(Failure::from) {
             Ok(row) => json!({"id": id, "state": row.state}),
             Err(failure) => json!({"id": id, "error": failure.to_string()}),
@@ -354,13 +353,13 @@ async fn decide(
 
 async fn give_up(replay: &Replay, id: &EventId, by: &str, reason: &str, seen: Option<&str>) -> Result<Value, Failure> {
     check_words(by, reason)?;
-    let row = find(replay, id).await?;
-    version::check(&row, seen)?;
-    let next = row.clone().dropped(by, reason, replay.remembered(&row), replay.clock.now())?;
-    replay.records.replace(Some(&row), &next).await?;
-    if let Some(kept) = replay.records.kept(id).await? {
-        replay.records.forget(&kept).await?;
-    }
+    let now = replay.clock.now();
+    let dropped = |row: Row| {
+        version::check(&row, seen)?;
+        let ttl = replay.flows.remembered(&row.flow);
+        row.dropped(by, reason, ttl, now)
+    };
+    let next = end(&*replay.records, id, dropped).await?;
     info!(event = %id, by, "dropped");
     Ok(json!({"id": id, "state": next.state}))
 }

@@ -13,6 +13,7 @@ use tracing::info;
 use crate::Replay;
 use crate::lists::{MAX_LIMIT, scan};
 use crate::operations::{Failure, check_words, find, refuse};
+use crate::version;
 
 /// One event of a plan, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -87,7 +88,7 @@ fn of_one(replay: &Replay, row: &Row, kept: Option<&Event>) -> Value {
         let unknown = steps.iter().find(|step: &&Value| step["fate"] == Fate::Unknown.as_str());
         unknown.map(|step| format!("nobody knows whether {} happened", step["effect"]))
     });
-    let version = format!("{}.{}", row.epoch, row.step);
+    let version = version::of(row);
     let seen = json!([row.id, version, plan_hash, steps, blocked]);
     json!({
         "id": row.id, "flow": row.flow, "state": row.state, "version": version,

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::ports::WriteError;
-use shared::switchboard::{Board, Refused, Subject, Switch, Turn};
+use shared::switchboard::{self, Subject, Switch, Turn, TurnError};
 use shared::time::{Timestamp, duration};
 use tracing::info;
 
@@ -17,38 +16,21 @@ use crate::operations::{Failure, Operation, check_words, refuse};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 
-/// Turns a switch. The board is read and written under its version, so that two operators who turn
-/// different switches at once both have theirs.
+/// Turns a switch.
 pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
     check_words(&by, &why)?;
-    for _ in 0..TRIES {
-        let (board, version) = read(replay).await?;
-        let next = board.changed(&subject, turn.clone(), &replay.flows, now)?;
-        match replay.boards.put(&next, version).await {
-            Ok(version) => {
-                info!(?subject, by, why, version, "switched");
-                return Ok(json!({"version": version, "board": next}));
-            }
-            Err(WriteError::Fenced) => continue,
-            Err(WriteError::Unavailable(unavailable)) => return Err(unavailable.into()),
-        }
-    }
-    Err(refuse("others are turning switches right now: try again"))
+    let turns = [(subject, turn)];
+    let (board, version) = switchboard::turn(&*replay.boards, &turns, &replay.flows, now).await?;
+    info!(subject = ?turns[0].0, by, why, version, "switched");
+    Ok(json!({"version": version, "board": board}))
 }
 
-/// The positions of all switches.
+/// The positions of all switches, and the newest batches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
-    let (board, version) = read(replay).await?;
+    let (board, version) = switchboard::read(&*replay.boards).await?;
     Ok(json!({"version": version, "board": board, "batches": lane::status(replay).await?}))
-}
-
-async fn read(replay: &Replay) -> Result<(Board, u64), Failure> {
-    match replay.boards.read().await? {
-        Some(stored) => Ok((Board::read(&stored.text)?, stored.version)),
-        None => Ok((Board::default(), 0)),
-    }
 }
 
 fn requested(operation: Operation, now: Timestamp) -> Result<(Subject, Turn, String, String), Failure> {
@@ -83,11 +65,11 @@ fn subject(flow: Option<String>, integration: Option<String>) -> Result<Subject,
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        refuse(refused.to_string())
+impl From<TurnError> for Failure {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Unavailable(unavailable) => unavailable.into(),
+            refused => refuse(refused.to_string()),
+        }
     }
 }
-
-/// How often a turn is tried while others turn too.
-const TRIES: usize = 5;

@@ -49,16 +49,13 @@ pub(crate) fn page(row: &Row, kept: Option<&Event>) -> Value {
 }
 
 fn effect(entry: &Entry) -> Value {
-    let (state, more) = match &entry.progress {
-        Progress::Intent => ("intent", json!({})),
-        Progress::Failed { error } => ("failed", json!({"error": error})),
-        Progress::Unknown { error } => ("unknown", json!({"error": error})),
-        Progress::Skipped => ("skipped", json!({})),
-        Progress::Done { result } => ("done", json!({"result": result})),
-    };
-    let mut effect = json!({"state": state, "attempts": entry.attempts, "at": entry.at.to_string()});
-    if let (Value::Object(effect), Value::Object(more)) = (&mut effect, more) {
-        effect.extend(more);
+    let Entry { progress, attempts, at, .. } = entry;
+    let mut effect = json!({"state": progress.as_str(), "attempts": attempts, "at": at.to_string()});
+    if let Some(error) = progress.error() {
+        effect["error"] = json!(error);
+    }
+    if let Progress::Done { result } = progress {
+        effect["result"] = json!(result);
     }
     effect
 }

@@ -33,8 +33,7 @@ fn request(flows: &Flows, id: &str, email: &str, company: &str) -> Result<Partne
     let (effect, row) = (&flow.effects[0], Row::admitted(&event, now));
     let Action::Call(call) = &effect.action else { panic!("it calls a partner") };
     let integration = flows.partner_of(effect).expect("a partner");
-    let occasion =
-        Occasion { effect, call, integration, event: &event, row: &row, trace: event.trace.clone(), bearer: None };
+    let occasion = Occasion { effect, call, integration, event: &event, row: &row, span: 0, bearer: None };
     occasion.request()
 }
 

@@ -2,7 +2,6 @@
 //! transaction with the ledger's row.
 
 use async_trait::async_trait;
-use aws_config::SdkConfig;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
@@ -30,9 +29,9 @@ pub struct DynamoCaps {
 }
 
 impl DynamoCaps {
-    /// The counters in this table, with the ledger in that one.
-    pub fn new(aws: &SdkConfig, limits: impl Into<String>, ledger: impl Into<String>) -> Self {
-        Self { ledger: DynamoLedger::new(aws, ledger), table: limits.into() }
+    /// The counters in this table, beside this ledger.
+    pub fn new(ledger: DynamoLedger, limits: impl Into<String>) -> Self {
+        Self { ledger, table: limits.into() }
     }
 
     fn counting(&self, count: &Count) -> Result<Put, Unavailable> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{Flow, Wrong};
-use crate::template::{Body, Condition};
+use crate::template::{Body, Condition, Scope, TemplateError};
 use crate::time::{DurationText, HourMinute, is_time_zone};
 
 /// Who an event is about, as templates over it.
@@ -17,6 +17,13 @@ pub struct ContactRef {
     pub tenant: Body,
     /// The email that names it.
     pub email: Body,
+}
+
+impl ContactRef {
+    /// The tenant and the email, as an event has them.
+    pub fn named(&self, scope: &Scope<'_>) -> Result<(String, String), TemplateError> {
+        Ok((self.tenant.text(scope)?, self.email.text(scope)?))
+    }
 }
 
 /// What must be so before anything is done that cannot be undone. A refusal is no error: the event ends

@@ -43,6 +43,7 @@ pub(crate) use suggest::suggest;
 pub use wrong::Wrong;
 pub(crate) use wrong::step;
 
+use crate::ledger::UNSETTLED_RETENTION;
 use crate::limit::Rate;
 use crate::pressure::{Breaker, Pressure};
 use crate::retry::Policy;
@@ -70,6 +71,11 @@ impl Flows {
     /// The flow of that name.
     pub fn flow(&self, name: &str) -> Option<&Flow> {
         self.flows.get(name)
+    }
+
+    /// How long the key of an event of this flow is remembered after the event has come to its end.
+    pub fn remembered(&self, flow: &str) -> Duration {
+        self.flow(flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl)
     }
 
     /// The flow that listens to events of this type from this source.

@@ -31,8 +31,7 @@ impl Lease {
     /// The event waits for the answer, where operators see it.
     #[must_use]
     pub fn await_approval(mut self, posted: &str, now: Timestamp) -> Closed {
-        self.row.parked = Some(self.row.shard().to_owned());
-        self.row.parked_at = Some(now);
+        self.row.list(now);
         self.close(State::AwaitingApproval, format!("awaiting approval: {posted}"), now)
     }
 }
@@ -57,14 +56,18 @@ impl Row {
         Ok(self)
     }
 
-    /// The row, after nobody answered in time, if that is so.
-    pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Option<Self> {
-        let over = self.ask.as_ref().is_some_and(|ask| ask.until <= now);
-        if self.state != State::AwaitingApproval || !over {
-            return None;
+    /// Whether a question stands that nobody answered in time.
+    pub fn has_lapsed(&self, now: Timestamp) -> bool {
+        self.state == State::AwaitingApproval && self.ask.as_ref().is_some_and(|ask| ask.until <= now)
+    }
+
+    /// The row, after nobody answered in time.
+    pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+        if !self.has_lapsed(now) {
+            return Err(Refusal(format!("there is no question about {} that has lapsed", self.id)));
         }
         self.end_as_noop(json!({"expired": true}), ttl, now);
-        Some(self)
+        Ok(self)
     }
 
     fn open_ask(&mut self, hash: &str, now: Timestamp) -> Result<&mut Ask, Refusal> {
@@ -84,10 +87,8 @@ impl Row {
         self.state = State::Noop;
         self.noop = Some(Noop { guard: "approval".into(), facts });
         self.expires_at = (now + ttl).secs();
-        self.parked = None;
-        self.parked_at = None;
-        self.epoch += 1;
-        self.step = 0;
+        self.unlist();
+        self.next_epoch();
         self.note(now, "noop: approval");
     }
 }

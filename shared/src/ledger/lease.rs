@@ -121,12 +121,10 @@ impl Lease {
     pub fn won(mut row: Row, claim: &Claim) -> Self {
         let untouched = row.effects.is_empty();
         row.state = State::Running;
-        row.epoch += 1;
-        row.step = 0;
+        row.next_epoch();
         row.lease_until = Some(claim.lease_until());
         row.retry_at = None;
-        row.parked = None;
-        row.parked_at = None;
+        row.unlist();
         row.history.push(claim.moment());
         let mut intended = BTreeSet::new();
         if untouched {
@@ -184,8 +182,7 @@ impl Lease {
     /// A call is about to be made. What is unknown of the calls before it stays so until one is done.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
-        let unknown = |entry: &Entry| matches!(entry.progress, Progress::Intent | Progress::Unknown { .. });
-        let doubtful = self.row.effects.get(&effect.id).is_some_and(|entry| entry.doubtful || unknown(entry));
+        let doubtful = self.row.effects.get(&effect.id).is_some_and(Entry::in_doubt);
         self.set(effect, attempts, Progress::Intent, now);
         self.doubt_it(effect, doubtful);
         self.intended.insert(effect.id.clone());

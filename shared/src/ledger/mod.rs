@@ -127,7 +127,7 @@ pub struct Row {
     /// Why it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
-    /// How often an operator replayed it.
+    /// How often it was sent through the queue again: replayed, or approved.
     #[serde(default)]
     pub replay: u32,
     /// When it was accepted or last replayed: its age counts from here.
@@ -193,6 +193,27 @@ pub enum Progress {
         /// What was kept of the answer.
         result: Value,
     },
+}
+
+impl Progress {
+    /// Its name, as it is stored.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Progress::Intent => "intent",
+            Progress::Failed { .. } => "failed",
+            Progress::Unknown { .. } => "unknown",
+            Progress::Skipped => "skipped",
+            Progress::Done { .. } => "done",
+        }
+    }
+
+    /// Why it failed, or is unknown.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Progress::Failed { error } | Progress::Unknown { error } => Some(error),
+            Progress::Intent | Progress::Skipped | Progress::Done { .. } => None,
+        }
+    }
 }
 
 /// A question to a human: may this be done?

@@ -37,14 +37,12 @@ impl Row {
             let error = "its workers crashed until the queue gave up".into();
             self.death = Some(Death { reason: Reason::Crashed, effect, error, attempts, at: now });
             self.state = State::Dead;
-            self.epoch += 1;
-            self.step = 0;
+            self.next_epoch();
             self.lease_until = None;
             self.note(now, "dead: crashed");
         }
         self.step += 1;
-        self.parked = Some(self.shard().to_owned());
-        self.parked_at = Some(now);
+        self.list(now);
         self.note(now, "parked");
         self
     }
@@ -71,10 +69,8 @@ impl Row {
             return Err(Refusal(format!("{id} is {}: only what is dead or waits can be dropped", state.as_str())));
         }
         self.state = State::Dropped;
-        self.epoch += 1;
-        self.step = 0;
-        self.parked = None;
-        self.parked_at = None;
+        self.next_epoch();
+        self.unlist();
         self.expires_at = (now + ttl).secs();
         self.note(now, format!("dropped by {by}: {why}"));
         Ok(self)
@@ -83,8 +79,7 @@ impl Row {
     /// On its way through the queue once more, under a new number.
     pub(super) fn requeue(&mut self, now: Timestamp) {
         self.state = State::Queued;
-        self.epoch += 1;
-        self.step = 0;
+        self.next_epoch();
         self.replay += 1;
         self.queued_at = now;
         self.retry_at = None;
@@ -139,7 +134,25 @@ impl Row {
         }
     }
 
-    pub(super) fn shard(&self) -> &'static str {
+    /// Puts the row into the index of parked events.
+    pub(super) fn list(&mut self, now: Timestamp) {
+        self.parked = Some(self.shard().to_owned());
+        self.parked_at = Some(now);
+    }
+
+    /// Takes it out again.
+    pub(super) fn unlist(&mut self) {
+        self.parked = None;
+        self.parked_at = None;
+    }
+
+    /// From here on, whoever wrote before can write no more.
+    pub(super) fn next_epoch(&mut self) {
+        self.epoch += 1;
+        self.step = 0;
+    }
+
+    fn shard(&self) -> &'static str {
         let digit = self.id.as_str().chars().next().and_then(|c| c.to_digit(16)).unwrap_or(0);
         SHARDS[digit as usize]
     }

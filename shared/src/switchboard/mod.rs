@@ -8,6 +8,7 @@
 mod cache;
 mod live;
 mod policy;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 pub use cache::{Cache, InForce, Problem};
 pub use live::Switchboard;
+pub use turn::{TurnError, read, turn};
 
 use crate::flow::Flows;
 use crate::time::Timestamp;
@@ -47,6 +49,26 @@ struct Switches {
     /// What an operator changes in a flow's retry policy.
     #[serde(skip_serializing_if = "Map::is_empty")]
     retry: Map<String, Value>,
+}
+
+impl Switches {
+    fn positions(&self, now: Timestamp) -> Vec<Position<'_>> {
+        let retry = Some(&self.retry).filter(|retry| !retry.is_empty());
+        let paused = on(&self.paused, now).map(Position::Paused);
+        let safe = on(&self.safe_mode, now).map(Position::SafeMode);
+        paused.into_iter().chain(safe).chain(retry.map(Position::Retry)).collect()
+    }
+}
+
+/// A switch that is on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Position<'b> {
+    /// Nothing is called.
+    Paused(&'b Switch),
+    /// Flows do what their `safe_mode` says.
+    SafeMode(&'b Switch),
+    /// A flow's policy is changed in this.
+    Retry(&'b Map<String, Value>),
 }
 
 fn is_default(switches: &Switches) -> bool {
@@ -171,6 +193,14 @@ impl Board {
     pub fn safe_mode(&self, flow: &str, now: Timestamp) -> Option<&Switch> {
         let switches = [Some(&self.all), self.flows.get(flow)];
         switches.into_iter().flatten().find_map(|switches| on(&switches.safe_mode, now))
+    }
+
+    /// Every switch that is on, and what it is of.
+    pub fn positions(&self, now: Timestamp) -> Vec<(Subject, Position<'_>)> {
+        let flows = self.flows.iter().map(|(name, switches)| (Subject::Flow(name.clone()), switches));
+        let integrations = self.integrations.iter().map(|(name, of)| (Subject::Integration(name.clone()), of));
+        let every = [(Subject::All, &self.all)].into_iter().chain(flows).chain(integrations);
+        every.flat_map(|(subject, of)| of.positions(now).into_iter().map(move |at| (subject.clone(), at))).collect()
     }
 
     fn retry(&self, flow: &str) -> Option<&Map<String, Value>> {

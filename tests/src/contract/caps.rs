@@ -24,7 +24,8 @@ fn model() -> (ModelLedger, ModelCaps) {
 async fn emulator() -> (DynamoLedger, DynamoCaps) {
     let table = |name: &str| std::env::var(format!("LEDGERLINE_{name}_TABLE")).expect("make test names the table");
     let aws = aws().await;
-    (DynamoLedger::new(&aws, table("LEDGER")), DynamoCaps::new(&aws, table("LIMITS"), table("LEDGER")))
+    let ledger = DynamoLedger::new(&aws, table("LEDGER"));
+    (ledger.clone(), DynamoCaps::new(ledger, table("LIMITS")))
 }
 
 on_model_and_emulator!(

@@ -16,7 +16,7 @@ use shared::adapters::{
 };
 use shared::event::Event;
 use shared::flow::Flows;
-use shared::found::Found;
+use shared::found::Findings;
 use shared::key::Names;
 use shared::ledger::{Reason, Row, State};
 use shared::limit::Limiter;
@@ -151,10 +151,10 @@ impl Arena {
             secrets: Box::new(CachedSecrets::new(secrets, SystemClock)),
             partners: Box::new(self.partner.clone()),
             boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
-            caps: Box::new(DynamoCaps::new(&aws, table("LIMITS"), table("LEDGER"))),
+            caps: Box::new(DynamoCaps::new(DynamoLedger::new(&aws, table("LEDGER")), table("LIMITS"))),
             records: Box::new(self.ledger.clone()),
             queue: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
-            found: Found::default(),
+            found: Findings::default(),
             places: None,
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),

@@ -224,6 +224,7 @@ async fn an_answer_in_slack_reaches_the_event_through_the_front_door() {
         let row = world.row(&id).await;
         assert_eq!(row.state, state, "{:?}", row.history);
         assert!(format!("{:?}", row.history).contains("approved by slack:U0ADA") == (state == State::Succeeded));
+        assert_eq!(world.replay.records.kept(&id).await, Ok(None), "nobody asks for its payload any more");
     }
 }
 
@@ -328,5 +329,6 @@ async fn a_question_that_nobody_answers_in_time_is_a_no_op() {
     let row = world.row(&id).await;
     assert_eq!(noop(&row), ("approval", &json!({"expired": true})));
     assert_eq!((row.state, row.parked), (State::Noop, None), "and it is listed no more");
+    assert_eq!(world.replay.records.kept(&id).await, Ok(None), "nor is its payload kept");
     assert_eq!(asked(&world), ["slack POST /chat.postMessage"], "nothing was done");
 }

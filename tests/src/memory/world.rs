@@ -8,7 +8,7 @@ use replay::{Letter, Replay, park_batch};
 use serde_json::Value;
 use shared::delivery::Delivery;
 use shared::flow::{Flow, Flows};
-use shared::found::Found;
+use shared::found::Findings;
 use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::Limiter;
@@ -100,7 +100,7 @@ impl World {
             caps: Box::new(ModelCaps::beside(ledger.clone())),
             records: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
-            found: Found::default(),
+            found: Findings::default(),
             places: Some(Box::new(ModelPlaces)),
             contacts: Box::new(contacts.clone()),
             metrics: Box::new(metrics.clone()),

@@ -11,7 +11,7 @@ use intake::{Intake, Receipt, Rejection};
 use processor::Processor;
 use replay::{Failure, Replay};
 use serde_json::Value;
-use shared::found::Found;
+use shared::found::Findings;
 use shared::limit::Limiter;
 use shared::model::{
     Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits,
@@ -154,7 +154,7 @@ impl Start {
             caps: ports.caps,
             records: ports.records,
             queue: ports.queue,
-            found: Found::default(),
+            found: Findings::default(),
             places: Some(Box::new(ModelPlaces)),
             contacts: ports.contacts,
             metrics: Box::new(ModelMetrics::default()),

@@ -98,7 +98,7 @@ fn trace(console: &Console<'_>, row: &Row) -> Html {
 
 fn effects(console: &Console<'_>, call: &Call, row: &Row, now: Timestamp) -> Html {
     let line = |(id, entry): (&String, &Entry)| {
-        let (state, more) = progress(&entry.progress);
+        let state = entry.progress.as_str();
         html(
             r#"<tr><td>{}</td><td><span class="badge {}">{}</span></td><td>{}</td><td>{}</td><td class="text">{}</td><td>{}</td></tr>"#,
             &[
@@ -107,7 +107,7 @@ fn effects(console: &Console<'_>, call: &Call, row: &Row, now: Timestamp) -> Htm
                 &state,
                 &entry.attempts,
                 &parts::ago(now, entry.at),
-                &more,
+                &came_to(&entry.progress),
                 &verdicts(console, row, id, entry),
             ],
         )
@@ -124,20 +124,16 @@ fn effects(console: &Console<'_>, call: &Call, row: &Row, now: Timestamp) -> Htm
     )
 }
 
-fn progress(progress: &Progress) -> (&'static str, String) {
+fn came_to(progress: &Progress) -> Option<String> {
     match progress {
-        Progress::Intent => ("intent", String::new()),
-        Progress::Failed { error } => ("failed", error.clone()),
-        Progress::Unknown { error } => ("unknown", error.clone()),
-        Progress::Skipped => ("skipped", String::new()),
-        Progress::Done { result } if *result == json!({}) => ("done", String::new()),
-        Progress::Done { result } => ("done", result.to_string()),
+        Progress::Done { result } if *result != json!({}) => Some(result.to_string()),
+        other => other.error().map(str::to_owned),
     }
 }
 
 /// The two answers to whether an effect happened, where nobody could know.
 fn verdicts(console: &Console<'_>, row: &Row, effect: &str, entry: &Entry) -> Html {
-    if row.state != State::Dead || !matches!(entry.progress, Progress::Intent | Progress::Unknown { .. }) {
+    if row.state != State::Dead || !entry.in_doubt() {
         return Html::default();
     }
     let verdict = |label, verdict: &str| {

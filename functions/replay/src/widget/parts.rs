@@ -10,17 +10,18 @@ use super::{Access, Console};
 
 /// A link to another page of the widget.
 pub(super) fn link(console: &Console<'_>, label: &dyn Show, page: Value) -> Html {
-    html(
-        r#"<a class="link">{}</a><cwdb-action action="call" display="widget" endpoint="{}">{}</cwdb-action>"#,
-        &[label, &console.endpoint, &Json(page)],
-    )
+    page_call(console, "link", label, page)
 }
 
 /// A button that brings the page anew, with what the fields say.
 pub(super) fn look(console: &Console<'_>, label: &'static str, page: Value) -> Html {
+    page_call(console, "btn", &label, page)
+}
+
+fn page_call(console: &Console<'_>, class: &'static str, label: &dyn Show, page: Value) -> Html {
     html(
-        r#"<a class="btn">{}</a><cwdb-action action="call" display="widget" endpoint="{}">{}</cwdb-action>"#,
-        &[&label, &console.endpoint, &Json(page)],
+        r#"<a class="{}">{}</a><cwdb-action action="call" display="widget" endpoint="{}">{}</cwdb-action>"#,
+        &[&class, label, &console.endpoint, &Json(page)],
     )
 }
 

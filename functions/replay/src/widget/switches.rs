@@ -1,36 +1,32 @@
 //! The switches that are on, and a button for each flow's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use shared::switchboard::{self, Board, Position, Subject};
 use shared::time::Timestamp;
 
 use super::call::Call;
 use super::html::{Html, html};
 use super::{Access, Console, parts};
-use crate::operations::{Failure, Operation, operate};
+use crate::operations::Failure;
 
 pub(super) async fn tables(
     console: &Console<'_>,
     call: &Call,
     waiting: &BTreeMap<&str, usize>,
 ) -> Result<Html, Failure> {
-    let status = operate(console.replay, Operation::Status).await?;
-    let board = &status["board"];
+    let (board, _) = switchboard::read(&*console.replay.boards).await?;
     let now = console.replay.clock.now();
-    Ok(html("{}{}", &[&switched(board, now), &flows(console, call, waiting, board, now)]))
+    Ok(html("{}{}", &[&switched(&board, now), &flows(console, call, waiting, &board, now)]))
 }
 
-fn switched(board: &Value, now: Timestamp) -> Html {
-    let mut lines = subject("everything", &board["all"], now);
-    for (kind, label) in [("flows", "flow"), ("integrations", "integration")] {
-        let of_kind = board[kind].as_object().into_iter().flatten();
-        lines.extend(of_kind.flat_map(|(name, switches)| subject(&format!("{label} {name}"), switches, now)));
-    }
-    if lines.is_empty() {
+fn switched(board: &Board, now: Timestamp) -> Html {
+    let on = board.positions(now);
+    if on.is_empty() {
         return html("<h3>Switches</h3><p>None is on.</p>", &[]);
     }
-    let lines: Html = lines.into_iter().collect();
+    let lines: Html = on.iter().map(|(subject, position)| line(subject, position, now)).collect();
     html(
         "<h3>Switches that are on</h3><table><tr><th>of</th><th>switch</th><th>by</th><th>why</th><th>since</th>\
          <th>until</th></tr>{}</table>",
@@ -38,31 +34,36 @@ fn switched(board: &Value, now: Timestamp) -> Html {
     )
 }
 
-/// A line for each switch of one subject that is on.
-fn subject(name: &str, switches: &Value, now: Timestamp) -> Vec<Html> {
-    let on = |switch: &'static str| {
-        let at = is_on(&switches[switch], now)?;
-        let text = |field: &str| at[field].as_str().unwrap_or_default().to_owned();
-        let until = moment(&at["until"]).map_or("it is turned off".to_owned(), |until| until.to_string());
-        let since = moment(&at["since"]).map(|since| parts::ago(now, since));
-        Some(html(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            &[&name, &switch.replace('_', " "), &text("by"), &text("why"), &since, &until],
-        ))
+fn line(subject: &Subject, position: &Position<'_>, now: Timestamp) -> Html {
+    let of = match subject {
+        Subject::All => "everything".to_owned(),
+        Subject::Flow(name) => format!("flow {name}"),
+        Subject::Integration(name) => format!("integration {name}"),
     };
-    let retry = switches["retry"].as_object().filter(|retry| !retry.is_empty()).map(|retry| {
-        let retry = Value::Object(retry.clone()).to_string();
-        html(r#"<tr><td>{}</td><td>retry policy</td><td colspan="4"><code>{}</code></td></tr>"#, &[&name, &retry])
-    });
-    [on("paused"), on("safe_mode"), retry].into_iter().flatten().collect()
+    let (what, switch) = match position {
+        Position::Paused(switch) => ("paused", switch),
+        Position::SafeMode(switch) => ("safe mode", switch),
+        Position::Retry(change) => {
+            let change = Value::Object((*change).clone()).to_string();
+            return html(
+                r#"<tr><td>{}</td><td>retry policy</td><td colspan="4"><code>{}</code></td></tr>"#,
+                &[&of, &change],
+            );
+        }
+    };
+    let until = switch.until.map_or("it is turned off".to_owned(), |until| until.to_string());
+    html(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+        &[&of, &what, &switch.by, &switch.why, &parts::ago(now, switch.since), &until],
+    )
 }
 
-fn flows(console: &Console<'_>, call: &Call, waiting: &BTreeMap<&str, usize>, board: &Value, now: Timestamp) -> Html {
+fn flows(console: &Console<'_>, call: &Call, waiting: &BTreeMap<&str, usize>, board: &Board, now: Timestamp) -> Html {
+    let paused: BTreeSet<String> = board.positions(now).into_iter().filter_map(paused_flow).collect();
     let line = |name: &str| {
-        let is_paused = is_on(&board["flows"][name]["paused"], now).is_some();
         let list = parts::link(console, &name, json!({"page": "list", "flow": name}));
         let count = waiting.get(name).copied().unwrap_or_default();
-        let button = if is_paused { resume(console, name) } else { pause(console, name) };
+        let button = if paused.contains(name) { resume(console, name) } else { pause(console, name) };
         html("<tr><td>{}</td><td>{}</td><td>{}</td></tr>", &[&list, &count, &button])
     };
     let lines: Html = console.replay.flows.all().map(|flow| line(&flow.name)).collect();
@@ -74,19 +75,18 @@ fn flows(console: &Console<'_>, call: &Call, waiting: &BTreeMap<&str, usize>, bo
     )
 }
 
+/// The flow that a switch pauses, by itself and not with everything.
+fn paused_flow((subject, position): (Subject, Position<'_>)) -> Option<String> {
+    match (subject, position) {
+        (Subject::Flow(name), Position::Paused(_)) => Some(name),
+        _ => None,
+    }
+}
+
 fn pause(console: &Console<'_>, flow: &str) -> Html {
     parts::button(console, "Pause", &format!("Hold back every call of {flow}?"), json!({"op": "pause", "flow": flow}))
 }
 
 fn resume(console: &Console<'_>, flow: &str) -> Html {
     parts::button(console, "Resume", &format!("Let the calls of {flow} go on?"), json!({"op": "resume", "flow": flow}))
-}
-
-fn is_on(switch: &Value, now: Timestamp) -> Option<&Value> {
-    let ended = moment(&switch["until"]).is_some_and(|until| until <= now);
-    (switch.is_object() && !ended).then_some(switch)
-}
-
-fn moment(value: &Value) -> Option<Timestamp> {
-    value.as_i64().map(Timestamp::from_millis)
 }

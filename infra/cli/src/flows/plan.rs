@@ -12,7 +12,6 @@ use shared::ledger::{Entry, Progress, Row};
 use shared::request::{Occasion, PartnerRequest};
 use shared::template::{Body, TemplateError};
 use shared::time::Timestamp;
-use shared::trace::Trace;
 
 use super::Common;
 use crate::delivery::Delivery;
@@ -190,7 +189,7 @@ fn does(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -
 
 fn request(effect: &Effect, call: &Call, event: &Event, row: &Row, flows: &Flows) -> Result<Does, TemplateError> {
     let integration = flows.partner_of(effect).expect("parsed flows name their integrations");
-    let occasion = Occasion { effect, call, integration, event, row, trace: Trace::start(0, 0, 0), bearer: None };
+    let occasion = Occasion { effect, call, integration, event, row, span: 0, bearer: None };
     let PartnerRequest { method, base_url, path, headers, body, .. } = occasion.request()?;
     let path = mask::path(call.request.path.written(), &path);
     let written = call.request.body.as_ref().map(Body::written);
