@@ -70,11 +70,16 @@ impl Event {
         }
     }
 
+    /// Whether it comes again, and not for the first time.
+    pub fn is_replay(&self) -> bool {
+        self.replay > 0
+    }
+
     /// The header fields that make a request a span of the event's trace. A replay says that it is one:
     /// its trace is the first delivery's.
     pub fn trace_headers(&self, span: u64) -> Vec<(String, String)> {
         let parent = ("traceparent".to_owned(), self.trace.child(span).to_string());
-        let replay = (self.replay > 0).then(|| ("tracestate".to_owned(), format!("ledgerline=replay:{}", self.replay)));
+        let replay = self.is_replay().then(|| ("tracestate".to_owned(), format!("ledgerline=replay:{}", self.replay)));
         [parent].into_iter().chain(replay).collect()
     }
 

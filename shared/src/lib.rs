@@ -17,6 +17,7 @@ pub mod contract;
 pub mod delivery;
 pub mod event;
 pub mod key;
+pub mod latest;
 pub mod limit;
 pub mod signature;
 pub mod trace;

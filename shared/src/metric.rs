@@ -11,8 +11,9 @@ use crate::pressure::{Change, Ended, Why};
 /// A fact worth counting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact<'f> {
-    /// An event came to its end, so long after it was received.
-    Settled(&'f str, State, Duration),
+    /// An event came to its end, so long after it was received. Of a replay there is no such time: it
+    /// waited for a human.
+    Settled(&'f str, State, Option<Duration>),
     /// An effect failed, and the event of this flow is tried again.
     Retried(&'f str),
     /// An event of this flow waits for something that is not there now.
@@ -21,6 +22,8 @@ pub enum Fact<'f> {
     Asked(&'f str),
     /// An event of this flow is a dead letter.
     Dead(&'f str, Reason),
+    /// It is one again, after a replay.
+    DeadAgain(&'f str, Reason),
     /// A partner was called, and took so long.
     Called(&'f str, Ended, Duration),
     /// A partner's breaker opened or closed.
@@ -47,7 +50,9 @@ impl Fact<'_> {
             Fact::Settled(flow, state, _) => vec![("Flow", flow), ("State", state.as_str())],
             Fact::Retried(flow) | Fact::Asked(flow) => vec![("Flow", flow)],
             Fact::Deferred(flow, why) => vec![("Flow", flow), ("Why", why.as_str())],
-            Fact::Dead(flow, reason) => vec![("Flow", flow), ("Reason", reason.as_str())],
+            Fact::Dead(flow, reason) | Fact::DeadAgain(flow, reason) => {
+                vec![("Flow", flow), ("Reason", reason.as_str())]
+            }
             Fact::Called(integration, ..) | Fact::Breaker(integration, _) => vec![("Integration", integration)],
             Fact::BadSwitchboard => vec![],
         }
@@ -56,11 +61,13 @@ impl Fact<'_> {
     /// Its numbers.
     pub fn measures(&self) -> Vec<Measure> {
         match self {
-            Fact::Settled(_, _, took) => vec![one("EventsSettled"), millis("TimeToSettled", *took)],
+            Fact::Settled(_, _, Some(took)) => vec![one("EventsSettled"), millis("TimeToSettled", *took)],
+            Fact::Settled(_, _, None) => vec![one("EventsSettled"), one("ReplaysSettled")],
             Fact::Retried(_) => vec![one("Retries")],
             Fact::Asked(_) => vec![one("ApprovalsAsked")],
             Fact::Deferred(..) => vec![one("Deferrals")],
             Fact::Dead(..) => vec![one("DeadLetters")],
+            Fact::DeadAgain(..) => vec![one("DeadLetters"), one("ReplaysDead")],
             Fact::Called(_, ended, took) => {
                 let failed = Measure { value: u64::from(*ended == Ended::Failure), ..one("PartnerFailures") };
                 vec![one("PartnerCalls"), failed, millis("PartnerLatency", *took)]

@@ -316,6 +316,17 @@ pub trait BatchStore: Send + Sync {
     async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError>;
 }
 
+/// What was applied last, of each entity.
+#[async_trait]
+pub trait Latest: Send + Sync {
+    /// When the latest event that was applied was received.
+    async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable>;
+
+    /// Writes down that an event was applied which was received then, unless a newer one was. It may be
+    /// forgotten after `expires_at`, in seconds since the Unix epoch.
+    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable>;
+}
+
 /// What drives a batch of replays: a message on the dead letter queue that comes back until it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,9 +6,9 @@ use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle};
 use shared::adapters::{
-    DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure, EmfMetrics,
-    Environment, HttpPartners, MaxMindPlaces, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws,
-    log_as_json, read_flows,
+    DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLatest, DynamoLedger, DynamoLimits, DynamoPressure,
+    EmfMetrics, Environment, HttpPartners, MaxMindPlaces, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance,
+    SystemClock, aws, log_as_json, read_flows,
 };
 use shared::found::Findings;
 use shared::pressure::Gate;
@@ -52,6 +52,7 @@ async fn main() -> Result<(), Error> {
         found: Findings::default(),
         places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
+        latest: Box::new(DynamoLatest::new(&aws, &limits)),
         metrics: Box::new(EmfMetrics),
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),
         gate,

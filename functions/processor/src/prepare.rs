@@ -1,4 +1,5 @@
-//! What happens between a claim and the first effect: guards, what is to be found out, approval.
+//! What happens between a claim and the first effect: the stale guard, guards, what is to be found out,
+//! approval.
 //!
 //! All of it comes again with every delivery, because consent may be withdrawn while an event waits.
 //! What was found out is kept with the first intent, and is not asked again.
@@ -12,9 +13,10 @@ use shared::contact::{ContactId, Fields};
 use shared::event::Event;
 use shared::flow::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::guard::{Judgement, judge};
+use shared::latest;
 use shared::ledger::{Lease, Reason, UNSETTLED_RETENTION};
 use shared::plan::Plan;
-use shared::ports::WriteError;
+use shared::ports::{Unavailable, WriteError};
 use shared::pressure::{Deferral, Why};
 use shared::request::pick_from;
 use shared::template::TemplateError;
@@ -31,6 +33,9 @@ const OUTAGE: Duration = Duration::from_secs(5);
 impl Work<'_> {
     /// Everything that stands before a flow's effects. `None` says that they may be done.
     pub(crate) async fn prepare<'f>(&self, flow: &Flow, lease: &mut Lease) -> Result<Option<Stop<'f>>, WriteError> {
+        if let Some(why) = self.overtaken(flow).await? {
+            return Ok(Some(Stop::Lost(Reason::Stale, why)));
+        }
         if let Some(stop) = self.guard(flow, lease).await {
             return Ok(Some(stop));
         }
@@ -43,6 +48,16 @@ impl Work<'_> {
             Some(approval) => self.approve(flow, approval, lease).await,
             None => Ok(None),
         }
+    }
+
+    /// Why a replay is held back, if a newer event of its entity was applied. The operator who sent it could
+    /// not know of what was still on the queue.
+    async fn overtaken(&self, flow: &Flow) -> Result<Option<String>, Unavailable> {
+        if !latest::is_judged(flow, self.event) {
+            return Ok(None);
+        }
+        let applied = self.processor.latest.applied(&latest::key(self.event)).await?;
+        Ok(latest::overtaken(self.event, applied))
     }
 
     async fn guard<'f>(&self, flow: &Flow, lease: &Lease) -> Option<Stop<'f>> {

@@ -6,11 +6,12 @@ use std::time::Duration;
 use shared::event::Event;
 use shared::flow::{Effect, Flow, Flows, Integration};
 use shared::found::Findings;
+use shared::latest;
 use shared::ledger::{Claim, Closed, Death, Found, Lease, Reason};
 use shared::metric::Fact;
 use shared::ports::{
-    Boards, Budgets, Caps, Chance, Claims, Clock, Contacts, DeadLetter, DeadLetters, Metrics, Partners, Places, Queue,
-    Records, Secrets, Visibility, WriteError,
+    Boards, Budgets, Caps, Chance, Claims, Clock, Contacts, DeadLetter, DeadLetters, Latest, Metrics, Partners, Places,
+    Queue, Records, Secrets, Visibility, WriteError,
 };
 use shared::pressure::Gate;
 use shared::switchboard::{InForce, Switchboard};
@@ -45,6 +46,8 @@ pub struct Processor {
     pub found: Findings,
     /// Where IP addresses are, if that is known.
     pub places: Option<Box<dyn Places>>,
+    /// What was applied last, of each entity.
+    pub latest: Box<dyn Latest>,
     /// What is left of each contact's retries.
     pub budgets: Box<dyn Budgets>,
     /// Who may call a partner now.
@@ -159,11 +162,20 @@ impl Work<'_> {
     fn first_intents(&self, flow: &Flow) -> Vec<String> {
         let first = flow.first_stage();
         let paused = self.board.board().paused_flow(&flow.name, self.now()).is_some();
-        if !paused && !flow.is_prepared() && !self.is_careful(flow) && first.iter().all(|effect| self.is_free(effect)) {
+        if !paused
+            && !self.is_prepared(flow)
+            && !self.is_careful(flow)
+            && first.iter().all(|effect| self.is_free(effect))
+        {
             first.iter().map(|effect| effect.id.clone()).collect()
         } else {
             Vec::new()
         }
+    }
+
+    /// Whether something is asked or found out before the first effect.
+    pub(crate) fn is_prepared(&self, flow: &Flow) -> bool {
+        flow.is_prepared() || latest::is_judged(flow, self.event)
     }
 
     /// Whether a flow's safe mode is on.
@@ -239,7 +251,12 @@ impl Work<'_> {
         self.processor.ledger.close(&closed).await?;
         match &closed.row().death {
             Some(death) => {
-                self.count(Fact::Dead(&closed.row().flow, death.reason));
+                let (flow, reason) = (&closed.row().flow, death.reason);
+                self.count(if self.event.is_replay() {
+                    Fact::DeadAgain(flow, reason)
+                } else {
+                    Fact::Dead(flow, reason)
+                });
                 Ok(self.send_letter(death.clone(), closed.row().epoch).await)
             }
             None => Ok(Verdict::Leave),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shared::flow::{Effect, Flow};
-use shared::ledger::{Lease, Next, Reason, State};
+use shared::latest;
+use shared::ledger::{Lease, Next, Reason, State, UNSETTLED_RETENTION};
 use shared::metric::Fact;
 use shared::ports::WriteError;
 use shared::pressure::{Deferral, Why};
@@ -20,11 +21,11 @@ impl Work<'_> {
     /// in a row cost N + 1 writes, and M side by side cost 2, the claim included.
     pub(crate) async fn run(&self, flow: &Flow, mut lease: Lease) -> Result<Verdict, WriteError> {
         let mut permits = Permits::new();
-        let mut prepared = !flow.is_prepared();
+        let mut prepared = !self.is_prepared(flow);
         loop {
             let next = lease.next(flow, &self.processor.flows, self.now());
             if next != Next::Finish && self.is_expired(flow, &lease) {
-                return self.expire(lease).await;
+                return self.lose(lease, Reason::Expired, "older than its flow allows").await;
             }
             let stop = match (next, self.pause(flow)) {
                 (Next::Finish, _) => return self.succeed(flow, lease).await,
@@ -47,7 +48,7 @@ impl Work<'_> {
                 Some(Stop::Retry(delay)) => return self.retry(lease, delay).await,
                 Some(Stop::Defer(deferral)) => return self.defer(lease, deferral).await,
                 Some(Stop::Bury(effect, reason, error)) => return self.bury(lease, reason, Some(effect), &error).await,
-                Some(Stop::Lost(reason, error)) => return self.bury(lease, reason, None, &error).await,
+                Some(Stop::Lost(reason, error)) => return self.lose(lease, reason, &error).await,
                 Some(Stop::Refuse(guard, facts)) => return self.refuse(flow, lease, &guard, facts).await,
                 Some(Stop::Await(posted)) => return self.await_approval(flow, lease, &posted).await,
             }
@@ -61,7 +62,7 @@ impl Work<'_> {
         }
         let closed = lease.refuse(guard, facts, flow.ttl, self.now());
         self.processor.ledger.close(&closed).await?;
-        self.count(Fact::Settled(&flow.name, State::Noop, self.now().since(self.event.received_at)));
+        self.count_settled(flow, State::Noop);
         Ok(Verdict::Done)
     }
 
@@ -73,10 +74,19 @@ impl Work<'_> {
     }
 
     async fn succeed(&self, flow: &Flow, lease: Lease) -> Result<Verdict, WriteError> {
+        if flow.latest_wins {
+            let expires_at = (self.now() + UNSETTLED_RETENTION).secs();
+            self.processor.latest.apply(&latest::key(self.event), self.event.received_at, expires_at).await?;
+        }
         let closed = lease.succeed(flow.ttl, self.now());
         self.processor.ledger.close(&closed).await?;
-        self.count(Fact::Settled(&flow.name, State::Succeeded, self.now().since(self.event.received_at)));
+        self.count_settled(flow, State::Succeeded);
         Ok(Verdict::Done)
+    }
+
+    fn count_settled(&self, flow: &Flow, state: State) {
+        let took = (!self.event.is_replay()).then(|| self.now().since(self.event.received_at));
+        self.count(Fact::Settled(&flow.name, state, took));
     }
 
     fn pause(&self, flow: &Flow) -> Option<Deferral> {
@@ -94,11 +104,11 @@ impl Work<'_> {
         self.now().since(lease.row().queued_at) > flow.max_age
     }
 
-    /// The event waited too long, and is not acted on any more. What nobody knows is said all the same.
-    async fn expire(&self, mut lease: Lease) -> Result<Verdict, WriteError> {
+    /// The event is not acted on any more. What nobody knows is said all the same.
+    async fn lose(&self, mut lease: Lease, reason: Reason, error: &str) -> Result<Verdict, WriteError> {
         lease.withdraw();
-        let reason = if lease.row().in_doubt() { Reason::UnknownOutcome } else { Reason::Expired };
-        self.bury(lease, reason, None, "older than its flow allows").await
+        let reason = if lease.row().in_doubt() { Reason::UnknownOutcome } else { reason };
+        self.bury(lease, reason, None, error).await
     }
 
     /// Waits until the partner can be called, and a little longer by chance: whoever was turned away

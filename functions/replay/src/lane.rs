@@ -13,12 +13,12 @@ use shared::batch::{Batch, Batches, Filter, Progress};
 use shared::ledger::{Reason, Row};
 use shared::limit::{Decision, Rate};
 use shared::ports::{Tick, WriteError};
-use shared::requeue::{RequeueError, end, requeue};
+use shared::requeue::{RequeueError, end};
 use tracing::{info, warn};
 
-use crate::Replay;
 use crate::lists::scan;
 use crate::operations::{Failure, check_words, refuse};
+use crate::{Replay, send};
 
 /// How many events one tick replays at most: it ends well within an invocation.
 const MAX_TICK: usize = 20;
@@ -126,7 +126,7 @@ async fn send(replay: &Replay, batch: &Batch, row: &Row) -> Result<(), Failure> 
     change(replay, &batch.id, |batch| batch.replayed += 1).await?;
     let (by, why) = (format!("{} (batch {})", batch.by, batch.id), &batch.why);
     let now = replay.clock.now();
-    match requeue(&*replay.records, &*replay.queue, &row.id, |row| row.replayed(&by, why, now)).await {
+    match send::again(replay, &row.id, |row| row.replayed(&by, why, now)).await {
         // Somebody else was faster, or it cannot be replayed after all.
         Ok(_) | Err(RequeueError::Refused(_) | RequeueError::Write(WriteError::Fenced)) => Ok(()),
         Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => Err(unavailable.into()),

@@ -9,6 +9,7 @@ mod letters;
 mod lists;
 mod operations;
 mod plans;
+mod send;
 mod switches;
 mod version;
 mod view;
@@ -18,7 +19,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
 use shared::flow::Flows;
 use shared::limit::Limiter;
-use shared::ports::{BatchStore, Boards, Chance, Clock, Naps, Queue, Records, Ticks, Visibility};
+use shared::ports::{BatchStore, Boards, Chance, Clock, Latest, Naps, Queue, Records, Ticks, Visibility};
 
 pub use letters::{Letter, park_batch};
 pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
@@ -30,6 +31,8 @@ pub use widget::{Access, Console};
 pub struct Replay {
     /// The ledger.
     pub records: Box<dyn Records>,
+    /// What was applied last, of each entity.
+    pub latest: Box<dyn Latest>,
     /// The queue of events.
     pub queue: Box<dyn Queue>,
     /// Batches of replays.

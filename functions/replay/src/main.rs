@@ -6,8 +6,8 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use replay::{Access, Console, Replay, serve};
 use serde_json::Value;
 use shared::adapters::{
-    DynamoBatches, DynamoBoard, DynamoLedger, DynamoLimits, Environment, SqsDeadLetters, SqsEvents, SystemChance,
-    SystemClock, aws, log_as_json, read_flows,
+    DynamoBatches, DynamoBoard, DynamoLatest, DynamoLedger, DynamoLimits, Environment, SqsDeadLetters, SqsEvents,
+    SystemChance, SystemClock, aws, log_as_json, read_flows,
 };
 use shared::limit::Limiter;
 
@@ -29,6 +29,7 @@ async fn main() -> Result<(), Error> {
     let replay = &Replay {
         records: Box::new(DynamoLedger::new(&aws, table)),
         queue: Box::new(SqsEvents::new(&aws, queue)),
+        latest: Box::new(DynamoLatest::new(&aws, &limits)),
         boards: Box::new(DynamoBoard::new(&aws, &limits)),
         batches: Box::new(DynamoBatches::new(&aws, &limits)),
         ticks: Box::new(dead_letters.clone()),

@@ -7,7 +7,7 @@ use shared::batch::Filter;
 use shared::key::EventId;
 use shared::ledger::{Refusal, Row};
 use shared::ports::{Unavailable, WriteError};
-use shared::requeue::{RequeueError, end, requeue};
+use shared::requeue::{RequeueError, end};
 use tracing::info;
 
 use crate::Replay;
@@ -15,7 +15,7 @@ use crate::lane;
 use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
 use crate::switches::{self, Span};
-use crate::{version, view};
+use crate::{send, version, view};
 
 /// An operator's request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -320,7 +320,7 @@ async fn send_again(
         version::check(&row, seen)?;
         row.replayed(by, reason, now)
     };
-    let next = requeue(&*replay.records, &*replay.queue, id, replayed).await?;
+    let next = send::again(replay, id, replayed).await?;
     info!(event = %id, replay = next.replay, by, "replayed");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }

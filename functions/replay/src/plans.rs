@@ -7,13 +7,12 @@ use shared::event::Event;
 use shared::key::EventId;
 use shared::ledger::Row;
 use shared::plan::{Fate, Plan};
-use shared::requeue::requeue;
 use tracing::info;
 
 use crate::Replay;
 use crate::lists::{MAX_LIMIT, scan};
 use crate::operations::{Failure, check_words, find, refuse};
-use crate::version;
+use crate::{send, version};
 
 /// One event of a plan, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -36,7 +35,11 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId], filter: &Filter, max:
     for id in ids {
         let row = find(replay, &id).await?;
         let kept = replay.records.kept(&id).await?;
-        events.push(of_one(replay, &row, kept.as_ref()));
+        let overtaken = match &kept {
+            Some(event) => send::overtaken(replay, event).await?,
+            None => None,
+        };
+        events.push(of_one(replay, &row, kept.as_ref(), overtaken));
     }
     let hash = shared::key::fingerprint(&json!(events.iter().map(|event| &event["hash"]).collect::<Vec<_>>()));
     Ok(json!({"events": events, "hash": hash}))
@@ -60,7 +63,7 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], by: &str, reason: 
     let mut applied = Vec::new();
     for id in ids {
         let at = replay.clock.now();
-        let sent = requeue(&*replay.records, &*replay.queue, &id, |row| row.replayed(by, reason, at)).await;
+        let sent = send::again(replay, &id, |row| row.replayed(by, reason, at)).await;
         applied.push(match sent.map_err(Failure::from) {
             Ok(row) => json!({"id": id, "state": row.state, "replay": row.replay}),
             Err(failure) => json!({"id": id, "error": failure.to_string()}),
@@ -70,7 +73,7 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], by: &str, reason: 
     Ok(json!({"applied": applied}))
 }
 
-fn of_one(replay: &Replay, row: &Row, kept: Option<&Event>) -> Value {
+fn of_one(replay: &Replay, row: &Row, kept: Option<&Event>, overtaken: Option<String>) -> Value {
     let (steps, plan_hash) = match (replay.flows.flow(&row.flow), kept) {
         (Some(flow), Some(event)) => {
             let plan = Plan::of(flow, event, row);
@@ -82,7 +85,7 @@ fn of_one(replay: &Replay, row: &Row, kept: Option<&Event>) -> Value {
     let blocked = match (row.may_replay(), kept) {
         (Err(refusal), _) => Some(refusal.to_string()),
         (Ok(()), None) => Some("its payload is not kept".to_owned()),
-        (Ok(()), Some(_)) => None,
+        (Ok(()), Some(_)) => overtaken,
     };
     let blocked = blocked.or_else(|| {
         let unknown = steps.iter().find(|step: &&Value| step["fate"] == Fate::Unknown.as_str());

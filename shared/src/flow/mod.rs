@@ -224,6 +224,10 @@ pub struct Flow {
     /// Whether the schedule replays what failed as often as the policy allows: it may have healed.
     #[serde(default)]
     pub auto_replay: bool,
+    /// Whether a newer event of the same entity (`order_by`) replaces what an older one says. Once a newer
+    /// one is applied, the replay of an older one is held back.
+    #[serde(default)]
+    pub latest_wins: bool,
     /// What is done for an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
     /// When a failed effect is tried again.

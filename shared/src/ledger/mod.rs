@@ -267,6 +267,8 @@ pub enum Reason {
     UnknownOutcome,
     /// It waited longer than its flow allows.
     Expired,
+    /// A newer event of its entity was applied meanwhile.
+    Stale,
     /// A request could not be made from the event.
     Template,
     /// What had to be found out first could not be.
@@ -290,6 +292,7 @@ impl Reason {
             Reason::BudgetExhausted => "budget_exhausted",
             Reason::UnknownOutcome => "unknown_outcome",
             Reason::Expired => "expired",
+            Reason::Stale => "stale",
             Reason::Template => "template",
             Reason::Enrichment => "enrichment",
             Reason::UnknownFlow => "unknown_flow",

@@ -6,6 +6,7 @@
 mod budgets;
 mod caps;
 mod contacts;
+mod latest;
 mod ledger;
 mod limits;
 mod metrics;
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 pub use budgets::ModelBudgets;
 pub use caps::ModelCaps;
 pub use contacts::ModelContacts;
+pub use latest::ModelLatest;
 pub use ledger::{Change, ModelLedger};
 pub use limits::ModelLimits;
 pub use metrics::ModelMetrics;

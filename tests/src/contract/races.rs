@@ -11,8 +11,8 @@ use processor::{Processor, Received, Verdict, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
 use shared::adapters::{
-    DynamoBatches, DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLedger, DynamoLimits, DynamoPressure,
-    SqsDeadLetters, SqsEvents, SystemChance, SystemClock, aws,
+    DynamoBatches, DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLatest, DynamoLedger, DynamoLimits,
+    DynamoPressure, SqsDeadLetters, SqsEvents, SystemChance, SystemClock, aws,
 };
 use shared::event::Event;
 use shared::flow::Flows;
@@ -158,6 +158,7 @@ impl Arena {
             places: None,
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),
+            latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
             clock: Box::new(SystemClock),
             chance: Box::new(SystemChance),
         }
@@ -306,6 +307,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
     let replay = Replay {
         records: Box::new(arena.ledger.clone()),
         queue: Box::new(SqsEvents::new(&aws, arena.queues.events_url())),
+        latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
         boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
         batches: Box::new(DynamoBatches::named(&aws, table("LIMITS"), "nobody's batches")),
         ticks: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),

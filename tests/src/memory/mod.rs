@@ -14,6 +14,7 @@ mod pressure;
 mod processor;
 mod replay;
 mod secrets;
+mod stale;
 mod switches;
 mod world;
 

@@ -13,8 +13,8 @@ use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLedger,
-    ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
+    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLatest,
+    ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{Clock, Rows};
 use shared::pressure::Gate;
@@ -94,6 +94,7 @@ impl World {
             Box::new(pressure.clone()),
             Box::new(chance.clone()),
         );
+        let latest = ModelLatest::default();
         let processor = Processor {
             switchboard: Switchboard::new(Box::new(board.clone())),
             boards: Box::new(board.clone()),
@@ -104,6 +105,7 @@ impl World {
             places: Some(Box::new(ModelPlaces)),
             contacts: Box::new(contacts.clone()),
             metrics: Box::new(metrics.clone()),
+            latest: Box::new(latest.clone()),
             budgets: Box::new(ModelBudgets::default()),
             gate,
             flows,
@@ -119,6 +121,7 @@ impl World {
         let replay = Replay {
             records: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
+            latest: Box::new(latest),
             boards: Box::new(board.clone()),
             batches: Box::new(ModelBatches::default()),
             ticks: Box::new(dead_letters.clone()),

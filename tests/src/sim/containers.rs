@@ -14,12 +14,12 @@ use serde_json::Value;
 use shared::found::Findings;
 use shared::limit::Limiter;
 use shared::model::{
-    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLedger, ModelLimits,
+    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLedger, ModelLimits,
     ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{
-    Admissions, BoardStore, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Limits, Naps, Partners,
-    Queue, Records, Rows, Slots, Visibility,
+    Admissions, BoardStore, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Latest, Limits, Naps,
+    Partners, Queue, Records, Rows, Slots, Visibility,
 };
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
@@ -51,6 +51,7 @@ pub(super) struct Models {
     pub(super) board: ModelBoard,
     pub(super) contacts: ModelContacts,
     pub(super) caps: ModelCaps,
+    pub(super) latest: ModelLatest,
     pub(super) batches: ModelBatches,
     pub(super) secrets: ModelSecrets,
     pub(super) partner: Arc<Partner>,
@@ -75,6 +76,7 @@ pub(super) struct Ports {
     pub(super) boards: Box<dyn Boards>,
     pub(super) contacts: Box<dyn Contacts>,
     pub(super) caps: Box<dyn Caps>,
+    pub(super) latest: Box<dyn Latest>,
     pub(super) partners: Box<dyn Partners>,
 }
 
@@ -94,8 +96,8 @@ impl Start {
     }
 
     fn tables(&self) -> SimTables {
-        let Models { limits, pressure, budgets, caps, board, contacts, secrets, .. } = self.models.clone();
-        SimTables { seat: self.seat.clone(), limits, pressure, budgets, caps, board, contacts, secrets }
+        let Models { limits, pressure, budgets, caps, board, contacts, latest, secrets, .. } = self.models.clone();
+        SimTables { seat: self.seat.clone(), limits, pressure, budgets, caps, board, contacts, latest, secrets }
     }
 
     fn ports(&self) -> Ports {
@@ -120,7 +122,8 @@ impl Start {
             board: Box::new(SimBoard(tables.clone())),
             boards: Box::new(tables.clone()),
             contacts: Box::new(tables.clone()),
-            caps: Box::new(tables),
+            caps: Box::new(tables.clone()),
+            latest: Box::new(tables),
             partners: Box::new(partners),
         };
         (self.mutant.ports)(ports, models)
@@ -158,6 +161,7 @@ impl Start {
             places: Some(Box::new(ModelPlaces)),
             contacts: ports.contacts,
             metrics: Box::new(ModelMetrics::default()),
+            latest: ports.latest,
             budgets: ports.budgets,
             gate: Gate::new(ports.partner_limits, ports.slots, ports.breakers, Box::new(chance.clone())),
             secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
@@ -174,6 +178,7 @@ impl Start {
             records: ports.records,
             queue: ports.queue,
             boards: ports.boards,
+            latest: ports.latest,
             batches: Box::new(self.models.batches.clone()),
             ticks: Box::new(self.models.letters.clone()),
             visibility: Box::new(self.models.letters.clone()),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shared::model::{
-    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
-    ModelSecrets,
+    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelLatest, ModelLedger, ModelLimits, ModelPressure,
+    ModelQueue, ModelSecrets,
 };
 use shared::time::Timestamp;
 
@@ -106,6 +106,7 @@ impl World {
             limits: ModelLimits::default(),
             pressure: ModelPressure::default(),
             budgets: ModelBudgets::default(),
+            latest: ModelLatest::default(),
             board: ModelBoard::default(),
             contacts: contacts::known(),
             secrets,

@@ -8,10 +8,12 @@ use shared::contact::{ContactId, Fields, Upsert, Upserted};
 use shared::key::EventId;
 use shared::ledger::Lease;
 use shared::limit::Draw;
-use shared::model::{ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLimits, ModelPressure, ModelSecrets};
+use shared::model::{
+    ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure, ModelSecrets,
+};
 use shared::ports::{
-    BoardStore, Boards, Breakers, Budgets, Caps, Contacts, CountError, Drawn, Limits, SecretStore, Slots, Swapped,
-    Taken, Unavailable, WriteError,
+    BoardStore, Boards, Breakers, Budgets, Caps, Contacts, CountError, Drawn, Latest, Limits, SecretStore, Slots,
+    Swapped, Taken, Unavailable, WriteError,
 };
 use shared::pressure::{State, Take};
 use shared::signature::Secret;
@@ -30,6 +32,7 @@ pub(in super::super) struct SimTables {
     pub(in super::super) caps: ModelCaps,
     pub(in super::super) board: ModelBoard,
     pub(in super::super) contacts: ModelContacts,
+    pub(in super::super) latest: ModelLatest,
     pub(in super::super) secrets: ModelSecrets,
 }
 
@@ -161,6 +164,20 @@ impl Caps for SimTables {
         let call = Call::of("record and count", super::short(lease.row().id.as_str())).with_echo(again);
         let recorded = self.seat.call(call, self.caps.record(lease, counts), told).await;
         recorded.map_err(WriteError::from)?
+    }
+}
+
+#[async_trait]
+impl Latest for SimTables {
+    async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
+        self.seat.call(Call::of("read latest", ""), self.latest.applied(key), told).await?
+    }
+
+    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
+        let (latest, late) = (self.latest.clone(), key.to_owned());
+        let again = move || drop(block_on(latest.apply(&late, received_at, expires_at)));
+        let call = Call::of("write latest", "").with_echo(again);
+        self.seat.call(call, self.latest.apply(key, received_at, expires_at), told).await?
     }
 }
 

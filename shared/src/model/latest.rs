@@ -1,0 +1,28 @@
+//! What was applied last, in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+
+use super::locked;
+use crate::ports::{Latest, Unavailable};
+use crate::time::Timestamp;
+
+/// What was applied last, in memory.
+#[derive(Clone, Debug, Default)]
+pub struct ModelLatest(Arc<Mutex<BTreeMap<String, Timestamp>>>);
+
+#[async_trait]
+impl Latest for ModelLatest {
+    async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
+        Ok(locked(&self.0).get(key).copied())
+    }
+
+    async fn apply(&self, key: &str, received_at: Timestamp, _: i64) -> Result<(), Unavailable> {
+        let mut latest = locked(&self.0);
+        let at = latest.entry(key.to_owned()).or_insert(received_at);
+        *at = received_at.max(*at);
+        Ok(())
+    }
+}
