@@ -69,6 +69,7 @@ fn the_replay_ends_before_its_letters_come_back() {
     let template = Template::read();
     let timeout = template.number("/Resources/ReplayFunction/Properties/Timeout");
     assert!(template.number("/Resources/DeadLettersQueue/Properties/VisibilityTimeout") >= 6 * timeout);
+    assert!(local::deploy::TIMES[2] >= timeout, "and in the local cloud");
 }
 
 #[test]
@@ -155,6 +156,30 @@ fn one_console_is_to_look_and_the_other_to_act() {
     for (function, access) in [("ConsoleViewerFunction", "read"), ("ReplayFunction", "operate")] {
         let console = format!("/Resources/{function}/Properties/Environment/Variables/CONSOLE");
         assert_eq!(template.at(&console), access);
+    }
+}
+
+/// An alarm at night that does not say what to do is one more problem.
+#[test]
+fn every_alarm_names_its_section_of_the_runbook_and_tells_who_wants_to_be_told() {
+    let runbook = std::fs::read_to_string(root().join("infra/RUNBOOK.md")).expect("a runbook");
+    let anchors: Vec<String> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .map(|title| title.to_lowercase().replace(' ', "-"))
+        .collect();
+    let template = Template::read();
+    let alarms = template.resources("AWS::CloudWatch::Alarm");
+    assert!(alarms.len() >= 2);
+    for (name, alarm) in alarms {
+        let properties = &alarm["Properties"];
+        let told = properties["AlarmDescription"].as_str().and_then(|text| text.split_once("infra/RUNBOOK.md#"));
+        let (_, anchor) = told.unwrap_or_else(|| panic!("{name} names no section"));
+        assert!(anchors.iter().any(|known| known == anchor), "{name}: #{anchor} is not in {anchors:?}");
+        assert_eq!(properties["AlarmActions"], properties["OKActions"], "{name}");
+        assert_eq!(properties["AlarmActions"][0], "SomebodyIsTold", "{name}");
+        assert_eq!(properties["TreatMissingData"], "notBreaching", "{name}");
+        assert_eq!(alarm["Condition"], "Alarmed", "{name}");
     }
 }
 

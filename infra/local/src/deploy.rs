@@ -37,7 +37,7 @@ pub async fn deploy(
 pub const TIMES: [u64; 3] = [5, 8, 30];
 
 /// The emulator does not unpack layers for custom runtimes, so the functions read the flows from the
-/// source tree.
+/// source tree. It refuses alarms on an expression.
 fn parameters(flows: &Path, partners_url: &str) -> Vec<String> {
     let [timeout, lease, visibility] = TIMES;
     vec![
@@ -48,6 +48,7 @@ fn parameters(flows: &Path, partners_url: &str) -> Vec<String> {
         format!("LeaseSeconds={lease}"),
         format!("VisibilityTimeout={visibility}"),
         "DeletionProtection=false".into(),
+        "Alarms=false".into(),
     ]
 }
 

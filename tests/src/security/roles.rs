@@ -12,7 +12,7 @@ const CONTACTS: &str = "ContactsTable.Arn";
 const EVENTS: &str = "EventsQueue.Arn";
 const DEAD_LETTERS: &str = "DeadLettersQueue.Arn";
 
-/// Each action of a role on each resource, as `action on resource`.
+/// Each action of a role on each resource, as `action on resource`, and of which items.
 fn allowed(role: &str) -> BTreeSet<String> {
     let template = Template::read();
     let mut allowed = BTreeSet::new();
@@ -22,11 +22,18 @@ fn allowed(role: &str) -> BTreeSet<String> {
             for (action, resource) in pairs(statement) {
                 assert!(action.contains(':') && !action.contains('*'), "{role}: {action}");
                 assert_ne!(resource, "*", "{role}: {action}");
-                allowed.insert(format!("{action} on {}", short(&resource)));
+                allowed.insert(format!("{action} on {}{}", short(&resource), items(statement)));
             }
         }
     }
     allowed
+}
+
+/// The keys of a table's items that are meant, where they are not all.
+fn items(statement: &Value) -> String {
+    let conditions = statement["Condition"].as_object().into_iter().flat_map(|conditions| conditions.values());
+    let keys = conditions.filter_map(|condition| condition["dynamodb:LeadingKeys"].as_array()).flatten();
+    keys.filter_map(Value::as_str).map(|key| format!(" {key}")).collect()
 }
 
 fn pairs(statement: &Value) -> Vec<(String, String)> {
@@ -81,7 +88,9 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
     let lines = [
         ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem", LEDGER),
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
-        ("dynamodb:GetItem dynamodb:UpdateItem", LIMITS),
+        ("dynamodb:GetItem dynamodb:UpdateItem", "LimitsTable.Arn switchboard batches"),
+        ("dynamodb:GetItem", "LimitsTable.Arn latest/*"),
+        ("dynamodb:UpdateItem", LIMITS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
         ("sqs:SendMessage", EVENTS),
         ("sqs:SendMessage", DEAD_LETTERS),
@@ -95,7 +104,7 @@ fn the_viewers_console_can_only_read() {
     let lines = [
         ("dynamodb:GetItem", LEDGER),
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
-        ("dynamodb:GetItem", LIMITS),
+        ("dynamodb:GetItem", "LimitsTable.Arn switchboard latest/*"),
     ];
     assert_eq!(allowed("ConsoleViewerRole"), expected(&lines, "ConsoleViewerLogs.Arn"));
 }
