@@ -41,8 +41,10 @@ async fn main() -> Result<(), Error> {
         clock: Box::new(SystemClock),
     };
     run(service_fn(async |request: LambdaEvent<Value>| {
-        let console = Console { replay, access, endpoint: &request.context.invoked_function_arn };
-        Ok::<_, Error>(serve(&console, request.payload).await)
+        let LambdaEvent { payload, context } = request;
+        let caller = context.identity.as_ref().map(|identity| identity.identity_id.as_str());
+        let console = Console { replay, access, endpoint: &context.invoked_function_arn, caller };
+        Ok::<_, Error>(serve(&console, payload).await)
     }))
     .await
 }

@@ -36,7 +36,7 @@ async fn keep_picture(browser: &Browser, name: &str) {
 
 #[tokio::test]
 #[ignore = "needs the local cloud: make test"]
-async fn an_operator_finds_a_dead_letter_reads_it_and_replays_it() {
+async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_succeed() {
     let system = System::take().await;
     dead(&system, 400).await;
     let id = dead(&system, 500).await;
@@ -54,11 +54,14 @@ async fn an_operator_finds_a_dead_letter_reads_it_and_replays_it() {
     system.tell_partner(json!({"mode": "ok"})).await;
     browser.write("by", "ada").await;
     browser.write("reason", "the CRM is back").await;
-    browser.click("//main//a[.='Replay']").await;
-    assert!(browser.confirm().await.contains("What is done stays done"));
+    browser.click("//main//a[.='Plan']").await;
+    browser.until_text("main .badge.run", "run").await;
+    browser.click("//main//a[.='Apply']").await;
+    assert!(browser.confirm().await.contains("Replay 1 as planned here?"));
     browser.until_text("dialog[open]", "the event is queued now").await;
     browser.click("//button[@id='close']").await;
     system.until(&id, "succeeded").await;
+    browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
     // Nobody touches the page: it is drawn anew by itself.
     browser.until_text("main h2", "succeeded").await;
     browser.until_text("main .history", "replay 1 by ada: the CRM is back").await;

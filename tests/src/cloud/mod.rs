@@ -5,6 +5,7 @@ mod browser;
 mod console;
 mod flows;
 mod openapi;
+mod replay;
 mod system;
 
 use std::collections::BTreeSet;
@@ -179,7 +180,7 @@ async fn a_worker_killed_in_the_middle_of_a_call_is_followed_and_the_effect_happ
     let id = system.post(&new_lead("killed")).await.id();
     system.until_calls(1).await;
     assert_eq!(system.show(&id).await["effects"]["crm"]["state"], "intent", "the intent stands before the call");
-    assert!(system.kill_processors().await > 0);
+    assert!(system.kill("processor").await > 0);
     let killed = Instant::now();
 
     let page = system.until(&id, "succeeded").await;

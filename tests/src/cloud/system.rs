@@ -177,9 +177,10 @@ impl System {
         .await
     }
 
-    /// Kills every processor of this cloud, as nothing in AWS would warn it. Says how many.
-    pub(crate) async fn kill_processors(&self) -> usize {
-        let pids = processes::of_function("ledgerline-processor", &variable("AWS_ENDPOINT_URL")).expect("Linux");
+    /// Kills every instance of a function of this cloud, as nothing in AWS would warn it. Says how many.
+    pub(crate) async fn kill(&self, function: &str) -> usize {
+        let name = format!("ledgerline-{function}");
+        let pids = processes::of_function(&name, &variable("AWS_ENDPOINT_URL")).expect("Linux");
         for pid in &pids {
             // One that ended by itself meanwhile is as dead.
             let _ = processes::send(Signal::Kill, *pid).await;

@@ -12,7 +12,7 @@ use shared::ports::Records;
 
 use super::flows::{cart, shipped};
 use super::world::World;
-use crate::fixtures::{NOW, event, lead};
+use crate::fixtures::{NOW, event, lead, lead_of};
 
 /// What somebody would write to have it run in an operator's browser.
 pub(crate) const HOSTILE: &str = r#"x"'><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>"#;
@@ -54,7 +54,7 @@ pub(crate) fn hostile(id: &str, text: &str) -> (Row, Event) {
 async fn call(world: &World, access: Access, params: Value, fields: Value) -> String {
     let mut payload = params;
     payload["widgetContext"] = json!({"theme": "dark", "forms": {"all": fields}, "params": {"page": "overview"}});
-    let console = Console { replay: &world.replay, access, endpoint: ARN };
+    let console = Console { replay: &world.replay, access, endpoint: ARN, caller: None };
     serve(&console, payload).await.as_str().expect("HTML").to_owned()
 }
 
@@ -104,6 +104,7 @@ async fn pages_of(text: &str) -> Vec<String> {
         json!({"page": "list"}),
         json!({"page": "list", "filter": "fields"}),
         json!({"page": "event", "id": text}),
+        json!({"page": "plan", "id": text}),
         json!({"page": text}),
         json!({"op": "drop", "id": text, "version": text}),
         json!({"op": text}),
@@ -121,7 +122,7 @@ async fn a_hostile_text_in_any_field_stays_text() {
         assert_eq!(skeleton(hostile), skeleton(&harmless), "{hostile}");
         assert!(!hostile.contains(r#"x"'"#) && !hostile.contains("<img"), "{hostile}");
     }
-    for shown in &pages[..5] {
+    for shown in &pages[..6] {
         assert!(shown.contains("x&quot;&#39;&gt;&lt;img src=x"), "{shown}");
     }
 }
@@ -146,6 +147,42 @@ async fn an_event_is_found_read_and_replayed() {
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     assert!(world.story(&id).await.contains(&"replay 1 by ada: the CRM is back".to_owned()));
+}
+
+#[tokio::test]
+async fn a_plan_is_applied_as_it_was_seen_or_not_at_all() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let event = page(&world, json!({"page": "event", "id": id})).await;
+    let plan = page(&world, carried(&event, "Plan")).await;
+    assert!(plan.contains(r#"crm <span class="badge run">run</span>"#), "{plan}");
+    assert_eq!(world.row(&id).await.state, State::Dead, "nothing happens by a plan");
+    let done = press(&world, &plan, "Apply").await;
+    assert!(done.contains("the event is queued now"), "{done}");
+    let late = press(&world, &plan, "Apply").await;
+    assert!(late.contains("Not done") && late.contains("not true any more"), "{late}");
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    assert_eq!(world.metrics.sum("ReplaysSettled{lead-routing,succeeded}"), 1);
+    assert_eq!(world.metrics.sum("TimeToSettled{lead-routing,succeeded}"), 0, "it waited for a human");
+}
+
+#[tokio::test]
+async fn what_the_list_shows_is_planned_and_applied_together() {
+    let world = World::new();
+    world.partners.script(vec![Script::Status(422); 2]);
+    for name in ["evt_1", "evt_2"] {
+        world.post(&lead_of(name, &format!("{name}@example.com"))).await.expect("a good lead");
+    }
+    world.drain().await;
+    world.park().await;
+    let list = page(&world, json!({"page": "list", "reason": "terminal"})).await;
+    let planned = carried(&list, "Plan a replay");
+    assert_eq!(planned["reason"], "terminal");
+    let done = press(&world, &page(&world, planned.clone()).await, "Apply").await;
+    assert_eq!(done.matches("the event is queued now").count(), 2, "{done}");
+    let nothing = page(&world, planned).await;
+    assert!(nothing.contains("Nothing here can be replayed") && !nothing.contains("Apply"), "{nothing}");
 }
 
 #[tokio::test]
@@ -188,7 +225,7 @@ async fn who_may_only_look_has_no_buttons_and_cannot_do_without() {
     let drop = json!({"op": "drop", "id": id});
     let refused = call(&world, Access::Read, drop.clone(), words).await;
     assert!(refused.contains("only shows"), "{refused}");
-    let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN };
+    let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN, caller: None };
     let refused = serve(&console, json!({"op": "drop", "id": id, "by": "eve", "reason": "because"})).await;
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("to look")), "{refused}");
     assert_eq!(world.row(&id).await.state, State::Dead);
@@ -264,10 +301,28 @@ async fn a_flow_is_paused_for_a_while_and_resumed() {
     assert!(page(&world, json!({"page": "overview"})).await.contains("it is turned off"), "without an end");
 }
 
+/// Who came with an identity cannot sign with another's name.
+#[tokio::test]
+async fn who_lambda_says_it_is_goes_before_who_they_say_they_are() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let console = Console { replay: &world.replay, access: Access::Operate, endpoint: ARN, caller: Some("eu-1:eve") };
+    serve(&console, json!({"op": "replay", "id": id, "by": "ada", "reason": "the CRM is back"})).await;
+    world.partners.script(vec![Script::Status(500); 3]);
+    world.drain().await;
+    world.park().await;
+    let mut pressed = json!({"op": "drop", "id": id});
+    pressed["widgetContext"] = json!({"forms": {"all": {"by": "ada", "reason": "enough"}}});
+    serve(&console, pressed).await;
+    let story = world.story(&id).await.join("\n");
+    assert!(story.contains("replay 1 by eu-1:eve: the CRM is back"), "{story}");
+    assert!(story.contains("dropped by eu-1:eve: enough"), "{story}");
+}
+
 #[tokio::test]
 async fn the_widget_describes_itself() {
     let world = World::new();
-    let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN };
+    let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN, caller: None };
     let markdown = serve(&console, json!({"describe": true})).await;
     assert!(markdown.as_str().is_some_and(|text| text.starts_with("## ") && text.contains("**page**")), "{markdown}");
 }

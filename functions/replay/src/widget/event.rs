@@ -40,7 +40,8 @@ fn buttons(console: &Console<'_>, row: &Row) -> Html {
     match (row.state, &row.ask) {
         (State::Dead, _) => {
             let ask = "Send this event through the queue again? What is done stays done.";
-            [parts::button(console, "Replay", &ask, of_row("replay")), drop()].into_iter().collect()
+            let plan = parts::look(console, "Plan", json!({"page": "plan", "id": row.id}));
+            [plan, parts::button(console, "Replay", &ask, of_row("replay")), drop()].into_iter().collect()
         }
         (State::AwaitingApproval, Some(ask)) => [
             parts::button(console, "Approve", &"Do what is asked here?", answer("approve", &ask.hash)),

@@ -27,14 +27,15 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
         &[&lines],
     );
     let none = shown.is_empty().then(|| html("<p>Nothing is parked here.</p>", &[]));
-    Ok(html("{}{}{}{}", &[&form(console, &rows, chosen), &table, &none, &more]))
+    let plan = (!shown.is_empty()).then(|| planned(console, chosen));
+    Ok(html("{}{}{}{}{}", &[&form(console, &rows, chosen), &plan, &table, &none, &more]))
 }
 
 /// The longest list.
-const LINES: usize = 50;
+pub(super) const LINES: usize = 50;
 
 /// What is shown: by the fields where the page's own button was pressed, by the link's parameters otherwise.
-fn asked_for(call: &Call) -> Result<(Filter, [&str; 3]), Failure> {
+pub(super) fn asked_for(call: &Call) -> Result<(Filter, [&str; 3]), Failure> {
     let by_fields = call.param("filter") == "fields";
     let chosen = [("flow", "filter_flow"), ("reason", "filter_reason"), ("state", "filter_state")]
         .map(|(name, field)| (name, if by_fields { call.field(field) } else { call.param(name) }));
@@ -54,6 +55,11 @@ fn form(console: &Console<'_>, rows: &[Row], [flow, reason, state]: [&str; 3]) -
     ];
     let button = parts::look(console, "Filter", json!({"page": "list", "filter": "fields"}));
     html("<form>{}{}</form>", &[&choices.into_iter().collect::<Html>(), &button])
+}
+
+/// What a replay of these would do.
+fn planned(console: &Console<'_>, [flow, reason, state]: [&str; 3]) -> Html {
+    parts::look(console, "Plan a replay", json!({"page": "plan", "flow": flow, "reason": reason, "state": state}))
 }
 
 fn line(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {

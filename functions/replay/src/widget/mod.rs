@@ -15,6 +15,7 @@ mod list;
 mod outcome;
 mod overview;
 mod parts;
+mod plan;
 mod switches;
 
 use std::str::FromStr;
@@ -57,6 +58,8 @@ pub struct Console<'a> {
     pub access: Access,
     /// The function's ARN, which links and buttons call.
     pub endpoint: &'a str,
+    /// Who invoked it, where Lambda knows.
+    pub caller: Option<&'a str>,
 }
 
 /// What the widget is, in Markdown.
@@ -78,6 +81,7 @@ async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
         "" | "overview" => overview::page(console, call).await?,
         "list" => list::page(console, call).await?,
         "event" => event::page(console, call).await?,
+        "plan" => plan::page(console, call).await?,
         other => return Err(refuse(format!("there is no page `{other}`"))),
     };
     Ok(html("{}{}{}", &[&menu(console), &signature(console, call), &body]))

@@ -49,14 +49,22 @@ fn done(what: &str) -> Html {
     html(r#"<p class="outcome good"><b>Done:</b> {}.</p>"#, &[&what])
 }
 
-/// Questions have a fate each, and there is one behind a button.
 fn told(answer: &Value) -> Html {
-    let question = &answer["answered"][0];
-    if let Some(error) = question["error"].as_str() {
-        return not_done(error);
+    if let Some(why) = answer["error"].as_str() {
+        return not_done(why);
     }
-    match answer["state"].as_str().or(question["state"].as_str()) {
-        Some(state) => done(&format!("the event is {} now", state.replace('_', " "))),
-        None => done("the switch is turned"),
+    let fates = [&answer["answered"], &answer["applied"]].into_iter().find_map(Value::as_array);
+    match (fates, &answer["state"]) {
+        (Some(fates), _) => fates.iter().map(fate).collect(),
+        (None, Value::String(_)) => fate(answer),
+        (None, _) => done("the switch is turned"),
+    }
+}
+
+/// What became of one event: of several behind one button, each has its own.
+fn fate(event: &Value) -> Html {
+    match (event["error"].as_str(), event["state"].as_str()) {
+        (Some(why), _) => not_done(why),
+        (None, state) => done(&format!("the event is {} now", state.unwrap_or_default().replace('_', " "))),
     }
 }

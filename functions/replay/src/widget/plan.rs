@@ -1,0 +1,56 @@
+//! What a replay would do, and a button that does exactly that.
+
+use serde_json::{Value, json};
+use shared::key::EventId;
+
+use super::call::Call;
+use super::html::{Html, html};
+use super::{Console, list, parts};
+use crate::operations::Failure;
+use crate::plans;
+
+pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+    let ids: Vec<EventId> =
+        call.params().contains_key("id").then(|| EventId::named(call.param("id"))).into_iter().collect();
+    let (filter, _) = list::asked_for(call)?;
+    let plan = plans::plan(console.replay, &ids, &filter, list::LINES).await?;
+    let (blocked, free): (Vec<&Value>, Vec<&Value>) =
+        plan["events"].as_array().into_iter().flatten().partition(|event| event["blocked"].is_string());
+    let lines: Html = free.iter().chain(&blocked).map(|event| line(console, event)).collect();
+    let table = html(
+        "<h3>What a replay would do</h3><table><tr><th>event</th><th>flow</th><th>effects</th><th></th></tr>{}</table>",
+        &[&lines],
+    );
+    let nothing = free.is_empty().then(|| html("<p>Nothing here can be replayed.</p>", &[]));
+    Ok(html("<p>{}</p>{}{}", &[&apply(console, &free), &table, &nothing]))
+}
+
+/// Replays what the table says, and nothing if any of it has changed since.
+fn apply(console: &Console<'_>, free: &[&Value]) -> Html {
+    if free.is_empty() {
+        return Html::default();
+    }
+    let events: Vec<Value> = free.iter().map(|event| json!({"id": event["id"], "hash": event["hash"]})).collect();
+    let question = format!("Replay {} as planned here? If one of them has changed, none is.", events.len());
+    parts::button(console, "Apply", &question, json!({"op": "apply", "events": events}))
+}
+
+fn line(console: &Console<'_>, event: &Value) -> Html {
+    let id = EventId::named(text(&event["id"]));
+    let steps: Html = event["steps"].as_array().into_iter().flatten().map(step).collect();
+    html(
+        r#"<tr><td>{}</td><td class="text">{}</td><td>{}</td><td class="text">{}</td></tr>"#,
+        &[&parts::event_link(console, &id), &text(&event["flow"]), &steps, &text(&event["blocked"])],
+    )
+}
+
+fn step(step: &Value) -> Html {
+    html(
+        r#"{} <span class="badge {}">{}</span> "#,
+        &[&text(&step["effect"]), &text(&step["fate"]), &text(&step["fate"])],
+    )
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
