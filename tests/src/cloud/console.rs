@@ -56,6 +56,7 @@ async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_suc
     browser.write("reason", "the CRM is back").await;
     browser.click("//main//a[.='Plan']").await;
     browser.until_text("main .badge.run", "run").await;
+    keep_picture(&browser, "plan.png").await;
     browser.click("//main//a[.='Apply']").await;
     assert!(browser.confirm().await.contains("Replay 1 as planned here?"));
     browser.until_text("dialog[open]", "the event is queued now").await;

@@ -27,8 +27,7 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
         &[&lines],
     );
     let none = shown.is_empty().then(|| html("<p>Nothing is parked here.</p>", &[]));
-    let plan = (!shown.is_empty()).then(|| planned(console, chosen));
-    Ok(html("{}{}{}{}{}", &[&form(console, &rows, chosen), &plan, &table, &none, &more]))
+    Ok(html("{}{}{}{}", &[&form(console, &rows, chosen), &table, &none, &more]))
 }
 
 /// The longest list.
@@ -54,12 +53,9 @@ fn form(console: &Console<'_>, rows: &[Row], [flow, reason, state]: [&str; 3]) -
         parts::choice("state", &STATES.map(|state| state.as_str().to_owned()), state),
     ];
     let button = parts::look(console, "Filter", json!({"page": "list", "filter": "fields"}));
-    html("<form>{}{}</form>", &[&choices.into_iter().collect::<Html>(), &button])
-}
-
-/// What a replay of these would do.
-fn planned(console: &Console<'_>, [flow, reason, state]: [&str; 3]) -> Html {
-    parts::look(console, "Plan a replay", json!({"page": "plan", "flow": flow, "reason": reason, "state": state}))
+    let plan = json!({"page": "plan", "flow": flow, "reason": reason, "state": state});
+    let plan = parts::look(console, "Plan a replay", plan);
+    html("<form>{}{}{}</form>", &[&choices.into_iter().collect::<Html>(), &button, &plan])
 }
 
 fn line(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
