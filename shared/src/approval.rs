@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::event::Event;
 use crate::flow::{Flow, Flows};
 use crate::key::EventId;
-use crate::ledger::{Refusal, Row};
+use crate::ledger::{Refusal, Row, Word};
 use crate::mask::preview;
 use crate::plan::Plan;
 use crate::ports::{Queue, Records};
@@ -75,16 +75,16 @@ pub async fn decide(
     flows: &Flows,
     question: &Question,
     answer: Answer,
-    by: &str,
+    word: Word<'_>,
     now: Timestamp,
 ) -> Result<Row, RequeueError> {
     let Question { id, hash } = question;
     match answer {
-        Answer::Approve => requeue(records, queue, id, |row| row.approved(hash, by, now)).await,
+        Answer::Approve => requeue(records, queue, id, |row| row.approved(hash, word, now)).await,
         Answer::Reject => {
             let rejected = |row: Row| {
                 let ttl = flows.remembered(&row.flow);
-                row.rejected(hash, by, ttl, now)
+                row.rejected(hash, word, ttl, now)
             };
             end(records, id, rejected).await
         }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use shared::approval;
 use shared::contact;
 use shared::flow::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
-use shared::ledger::Row;
+use shared::ledger::{Row, Word};
 use shared::outcome::{LookedUp, Outcome, classify, looked_up};
 use shared::pressure::Ended;
 use shared::request::Occasion;
@@ -106,7 +106,9 @@ impl Caller<'_> {
     async fn decided(&self, question: &str, answer: &str, by: &str) -> Result<Row, RequeueError> {
         let Processor { records, queue, flows, .. } = self.work.processor;
         let (question, answer) = (question.parse()?, answer.parse()?);
-        approval::decide(&**records, &**queue, flows, &question, answer, by, self.work.now()).await
+        let why = format!("answered through {}", self.work.event.flow);
+        let word = Word { by, why: &why };
+        approval::decide(&**records, &**queue, flows, &question, answer, word, self.work.now()).await
     }
 
     /// Asks the effect's partner whether it happened.

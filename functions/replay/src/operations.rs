@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use shared::approval::{self, Answer, Question};
 use shared::batch::Filter;
 use shared::key::EventId;
-use shared::ledger::{Refusal, Row};
+use shared::ledger::{Refusal, Row, Word};
 use shared::ports::{Unavailable, WriteError};
 use shared::requeue::{RequeueError, end};
 use tracing::info;
@@ -341,7 +341,8 @@ async fn decide(
     for QuestionSeen { id, hash } in questions {
         let question = Question { id: id.clone(), hash };
         let Replay { records, queue, flows, clock, .. } = replay;
-        let decided = approval::decide(&**records, &**queue, flows, &question, answer, by, clock.now()).await;
+        let word = Word { by, why: reason };
+        let decided = approval::decide(&**records, &**queue, flows, &question, answer, word, clock.now()).await;
         answered.push(match decided.map_err(Failure::from) {
             Ok(row) => json!({"id": id, "state": row.state}),
             Err(failure) => json!({"id": id, "error": failure.to_string()}),

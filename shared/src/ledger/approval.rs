@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Ask, Closed, Lease, Noop, Refusal, Row, State};
+use super::{Ask, Closed, Lease, Noop, Refusal, Row, State, Word};
 use crate::time::Timestamp;
 
 impl Lease {
@@ -41,18 +41,19 @@ impl Row {
     ///
     /// It stays in the index of parked events until a worker claims it: a crash between this write and
     /// the send leaves it where an operator sees it.
-    pub fn approved(mut self, hash: &str, by: &str, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn approved(mut self, hash: &str, word: Word<'_>, now: Timestamp) -> Result<Self, Refusal> {
         let ask = self.open_ask(hash, now)?;
-        ask.approved_by = Some(by.to_owned());
+        ask.approved_by = Some(word.by.to_owned());
         self.requeue(now);
-        self.note(now, format!("approved by {by}"));
+        self.note(now, format!("approved by {word}"));
         Ok(self)
     }
 
     /// The row, after a human said no. The key is remembered for `ttl` from here.
-    pub fn rejected(mut self, hash: &str, by: &str, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn rejected(mut self, hash: &str, word: Word<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
         self.open_ask(hash, now)?;
-        self.end_as_noop(json!({"rejected_by": by}), ttl, now);
+        self.end_as_noop(json!({"rejected_by": word.by}), ttl, now);
+        self.note(now, format!("rejected by {word}"));
         Ok(self)
     }
 
@@ -67,6 +68,7 @@ impl Row {
             return Err(Refusal(format!("there is no question about {} that has lapsed", self.id)));
         }
         self.end_as_noop(json!({"expired": true}), ttl, now);
+        self.note(now, "noop: nobody answered in time");
         Ok(self)
     }
 
@@ -89,6 +91,5 @@ impl Row {
         self.expires_at = (now + ttl).secs();
         self.unlist();
         self.next_epoch();
-        self.note(now, "noop: approval");
     }
 }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use lease::{Claim, Closed, Found, Lease, Next};
-pub use parked::{Refusal, SHARDS};
+pub use parked::{Refusal, SHARDS, Word};
 
 use crate::event::Event;
 use crate::flow::Effect;

@@ -1,5 +1,6 @@
 //! What an operator may do to a dead letter.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,6 +13,21 @@ use crate::time::Timestamp;
 /// million events does not make one hot partition.
 pub const SHARDS: [&str; 16] =
     ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "pa", "pb", "pc", "pd", "pe", "pf"];
+
+/// An operator's word: who decided, and why. Both go into the event's history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'w> {
+    /// Who.
+    pub by: &'w str,
+    /// Why.
+    pub why: &'w str,
+}
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.by, self.why)
+    }
+}
 
 /// Why an operation on an event was refused, as a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -280,6 +280,8 @@ async fn a_question_is_answered_by_a_button() {
         assert!(answer.contains("Done"), "{answer}");
         world.drain().await;
         assert_eq!(world.row(&id).await.state, state);
+        let said = format!("{}ed by ada: the CRM is back", label.to_lowercase().trim_end_matches('e'));
+        assert!(world.story(&id).await.contains(&said), "{said}");
         assert!(press(&world, &page, label).await.contains("Not done"), "once");
     }
 }

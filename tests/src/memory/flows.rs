@@ -6,7 +6,7 @@ use replay::{Operation, QuestionSeen, operate};
 use serde_json::{Value, json};
 use shared::contact::Upsert;
 use shared::key::EventId;
-use shared::ledger::{Row, State};
+use shared::ledger::{Row, State, Word};
 use shared::model::Script;
 use shared::ports::{Contacts, Queue, Records};
 
@@ -209,7 +209,7 @@ async fn a_large_discount_waits_for_a_human_who_is_asked_once_and_masked() {
 
 #[tokio::test]
 async fn an_answer_in_slack_reaches_the_event_through_the_front_door() {
-    for (answer, state) in [("approve", State::Succeeded), ("reject", State::Noop)] {
+    for (answer, state, said) in [("approve", State::Succeeded, "approved"), ("reject", State::Noop, "rejected")] {
         let world = shipped().await;
         let id = cart(&world, json!({"discount_percent": 40})).await;
         world.drain().await;
@@ -223,7 +223,8 @@ async fn an_answer_in_slack_reaches_the_event_through_the_front_door() {
         world.drain().await;
         let row = world.row(&id).await;
         assert_eq!(row.state, state, "{:?}", row.history);
-        assert!(format!("{:?}", row.history).contains("approved by slack:U0ADA") == (state == State::Succeeded));
+        let said = format!("{said} by slack:U0ADA: answered through approvals");
+        assert!(row.history.iter().any(|moment| moment.what == said), "{:?}", row.history);
         assert_eq!(world.replay.records.kept(&id).await, Ok(None), "nobody asks for its payload any more");
     }
 }
@@ -249,7 +250,7 @@ async fn what_is_asked_anew_is_kept_under_its_own_number() {
     let before = world.ledger.payload(&id).expect("what waits is kept");
     let row = world.row(&id).await;
     let hash = row.ask.clone().expect("a question").hash;
-    let approved = row.clone().approved(&hash, "ada", NOW).expect("it waits");
+    let approved = row.clone().approved(&hash, Word { by: "ada", why: "a good customer" }, NOW).expect("it waits");
     world.ledger.replace(Some(&row), &approved).await.expect("nobody else approves");
     // Safe mode does something else, so that it is asked about anew.
     let switch = json!({"op": "safe_mode", "for": "24h", "by": "ada", "reason": "the codes are odd"});
