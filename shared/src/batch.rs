@@ -25,6 +25,9 @@ pub struct Filter {
     /// Those whose last error has this in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Those that were replayed no more often than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replays: Option<u32>,
     /// Those that were parked then or later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -38,6 +41,7 @@ impl Filter {
             && self.reason.is_none_or(|reason| death.is_some_and(|death| death.reason == reason))
             && self.state.is_none_or(|state| state == row.state)
             && self.error.as_ref().is_none_or(|error| death.is_some_and(|death| death.error.contains(error)))
+            && self.replays.is_none_or(|most| row.replay <= most)
             && self.since.is_none_or(|since| row.parked_at.is_some_and(|at| at >= since))
     }
 }

@@ -30,7 +30,10 @@ const MAX_BATCH: u32 = 10_000;
 const MAX_RUNNING: usize = 5;
 
 /// What the schedule replays at most, each time.
-const SCHEDULED: u32 = 20;
+const SCHEDULED: usize = 20;
+
+/// How often the schedule replays one event at most. What three replays did not heal is a human's.
+const SCHEDULED_REPLAYS: u32 = 3;
 
 /// How long the lane rests when something did not answer.
 const OUTAGE: Duration = Duration::from_secs(10);
@@ -168,15 +171,31 @@ pub(crate) async fn scheduled(replay: &Replay) -> Result<Value, Failure> {
             Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => return Err(unavailable.into()),
         }
     }
+    Ok(json!({"lapsed": lapsed, "opened": heal(replay, &rows).await?}))
+}
+
+/// Replays what may have healed by itself: what failed as often as the policy allows, and was not refused. It
+/// waits for its turn behind what operators want.
+async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
     let mut opened = Vec::new();
+    if read(replay).await?.0.running().is_some() {
+        return Ok(opened);
+    }
+    let mut left = SCHEDULED;
     for flow in replay.flows.all().filter(|flow| flow.auto_replay) {
-        let filter = Filter { flow: Some(flow.name.clone()), reason: Some(Reason::AttemptsSpent), ..Filter::default() };
-        let running = read(replay).await?.0.running().is_some();
-        if !running && rows.iter().any(|row| filter.takes(row)) {
-            opened.push(open(replay, filter, SCHEDULED, DEFAULT_RATE, "schedule", "it may have healed").await?);
+        let filter = Filter {
+            flow: Some(flow.name.clone()),
+            reason: Some(Reason::AttemptsSpent),
+            replays: Some(SCHEDULED_REPLAYS - 1),
+            ..Filter::default()
+        };
+        let count = rows.iter().filter(|row| filter.takes(row)).take(left).count();
+        left -= count;
+        if let Ok(max @ 1..) = u32::try_from(count) {
+            opened.push(open(replay, filter, max, DEFAULT_RATE, "schedule", "it may have healed").await?);
         }
     }
-    Ok(json!({"lapsed": lapsed, "opened": opened}))
+    Ok(opened)
 }
 
 /// How many replays a minute an integration gets, unless the operator says otherwise.

@@ -9,6 +9,7 @@ use shared::folder::read_flows;
 use tokio::task::JoinHandle;
 
 use crate::aws::{ACCESS_KEY, Endpoint, REGION};
+use crate::deploy::Schedule;
 use crate::emulator::Emulator;
 use crate::gateway::{self, Routes};
 use crate::journal::Journal;
@@ -36,17 +37,19 @@ pub struct Options {
     pub ports: Ports,
     /// The folder with its sources, integrations and flows; without one, those that are shipped.
     pub flows: Option<PathBuf>,
+    /// Whether the replay function's schedule runs.
+    pub schedule: Schedule,
 }
 
 impl Options {
     /// The cloud of `make run`, on fixed ports.
     pub fn run() -> Self {
-        Self { name: "run".into(), ports: Ports::default(), flows: None }
+        Self { name: "run".into(), ports: Ports::default(), flows: None, schedule: Schedule::On }
     }
 
     /// The cloud of the tests, on any free ports.
     pub fn test() -> Self {
-        Self { name: "test".into(), ports: Ports::FREE, flows: None }
+        Self { name: "test".into(), ports: Ports::FREE, flows: None, schedule: Schedule::Off }
     }
 }
 
@@ -76,7 +79,7 @@ impl Cloud {
         let emulator = Emulator::start(&package.tools, doors.emulator, state.folder(), state.log("emulator.log"));
         let emulator = progress.step("emulator", emulator).await?;
         let endpoint = emulator.endpoint();
-        let stack = package.deploy(endpoint, &doors, &state);
+        let stack = package.deploy(endpoint, &doors, options.schedule, &state);
         let stack = progress.step("sam deploy", stack).await?;
         let demo = secrets::put(endpoint, state.folder(), &read_flows(&flows)?).await?;
 
@@ -160,9 +163,9 @@ impl Package {
         Ok(Self { tools, functions, flows, template })
     }
 
-    async fn deploy(&self, endpoint: &Endpoint, doors: &Doors, state: &State) -> Result<Stack> {
+    async fn deploy(&self, endpoint: &Endpoint, doors: &Doors, schedule: Schedule, state: &State) -> Result<Stack> {
         let (partners, log) = (&doors.partners_url, state.log("deploy.log"));
-        deploy::deploy(&self.tools, &self.flows, endpoint, &self.template, partners, &log).await?;
+        deploy::deploy(&self.tools, &self.flows, endpoint, &self.template, partners, schedule, &log).await?;
         Stack::describe(endpoint, deploy::STACK).await
     }
 }

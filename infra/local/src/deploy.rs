@@ -11,6 +11,15 @@ use crate::tools::Tools;
 /// The stack's name, which also starts the names of its functions and queues.
 pub const STACK: &str = "ledgerline";
 
+/// Whether the replay function's schedule runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// As in AWS.
+    On,
+    /// Where tests and chaos act as the operator, and nobody else should.
+    Off,
+}
+
 /// Deploy, with the few parameters that differ on one machine.
 pub async fn deploy(
     tools: &Tools,
@@ -18,6 +27,7 @@ pub async fn deploy(
     endpoint: &Endpoint,
     template: &Path,
     partners_url: &str,
+    schedule: Schedule,
     log: &Path,
 ) -> Result<()> {
     let mut sam = tools.command("sam");
@@ -28,7 +38,7 @@ pub async fn deploy(
     sam.args(["--stack-name", STACK, "--region", aws::REGION, "--resolve-s3"]);
     sam.args(["--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]);
     sam.args(["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]);
-    sam.arg("--parameter-overrides").args(parameters(flows, partners_url));
+    sam.arg("--parameter-overrides").args(parameters(flows, partners_url, schedule));
     run_logged(&mut sam, log).await
 }
 
@@ -38,7 +48,7 @@ pub const TIMES: [u64; 3] = [5, 8, 30];
 
 /// The emulator does not unpack layers for custom runtimes, so the functions read the flows from the
 /// source tree. It refuses alarms on an expression.
-fn parameters(flows: &Path, partners_url: &str) -> Vec<String> {
+fn parameters(flows: &Path, partners_url: &str, schedule: Schedule) -> Vec<String> {
     let [timeout, lease, visibility] = TIMES;
     vec![
         format!("Architecture={}", architecture()),
@@ -49,6 +59,7 @@ fn parameters(flows: &Path, partners_url: &str) -> Vec<String> {
         format!("VisibilityTimeout={visibility}"),
         "DeletionProtection=false".into(),
         "Alarms=false".into(),
+        format!("Schedule={}", if schedule == Schedule::On { "ENABLED" } else { "DISABLED" }),
     ]
 }
 

@@ -221,8 +221,8 @@ pub struct Flow {
     /// What changes while the flow is careful.
     #[serde(default)]
     pub safe_mode: Option<SafeMode>,
-    /// Whether the schedule replays what failed as often as the policy allows: it may have healed.
-    #[serde(default)]
+    /// Whether the schedule replays what failed as often as the policy allows, a few times: it may have healed.
+    #[serde(default = "auto_replay")]
     pub auto_replay: bool,
     /// Whether a newer event of the same entity (`order_by`) replaces what an older one says. Once a newer
     /// one is applied, the replay of an older one is held back.
@@ -237,6 +237,10 @@ pub struct Flow {
 /// Within what the queue keeps: a message that waits longer is lost to us.
 fn max_age() -> Duration {
     Duration::from_secs(24 * 3600)
+}
+
+fn auto_replay() -> bool {
+    true
 }
 
 impl Flow {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::key::EventId;
 use shared::ledger::State;
 use shared::model::Script;
 use shared::ports::Clock;
@@ -102,7 +103,7 @@ async fn a_batch_goes_slowly_and_replays_each_once() {
     assert_eq!(world.partners.calls().len(), 12 + 10, "as many as it may, each once");
     let mut states = Vec::new();
     for id in &ids {
-        states.push(world.row(&shared::key::EventId::named(id.as_str())).await.state);
+        states.push(world.row(&EventId::named(id.as_str())).await.state);
     }
     assert_eq!(states.iter().filter(|state| **state == State::Succeeded).count(), 10);
     assert_eq!(states[10..], [State::Dead, State::Dead], "the oldest first");
@@ -129,7 +130,7 @@ async fn a_batch_can_be_stopped_and_what_dies_again_is_left_alone() {
 
 #[tokio::test]
 async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
-    let world = World::with(flows_with(|yaml| yaml.replace("ttl: 24h", "ttl: 24h\nauto_replay: true")));
+    let world = World::new();
     world.partners.script(vec![Script::Status(503); 3]);
     let id = world.post(&lead_of("evt_1", "ada@example.com")).await.expect("a good lead").id;
     world.drain().await;
@@ -139,4 +140,37 @@ async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
     run_lane(&world).await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     assert!(world.story(&id).await.iter().any(|moment| moment.starts_with("replay 1 by schedule (batch")));
+}
+
+#[tokio::test]
+async fn the_schedule_gives_up_where_nothing_heals_and_leaves_alone_what_was_refused() {
+    let world = World::new();
+    let refused = with_dead(&world, 1).await.remove(0);
+    world.partners.script(vec![Script::Status(503); 100]);
+    let failed = world.post(&lead_of("evt_failed", "ada@example.com")).await.expect("a good lead").id;
+    world.drain().await;
+    world.park().await;
+    for replays in [1, 2, 3, 3] {
+        operate(&world, json!({"op": "schedule"})).await;
+        run_lane(&world).await;
+        assert_eq!(world.row(&failed).await.replay, replays);
+    }
+    assert_eq!(world.row(&EventId::named(refused.as_str())).await.replay, 0);
+}
+
+#[tokio::test]
+async fn the_schedule_replays_at_most_twenty_and_nothing_of_a_flow_that_does_not_want_it() {
+    for (written, replayed) in [("", 20), ("auto_replay: false\n", 0)] {
+        let world = World::with(flows_with(|yaml| yaml.replace("ttl: 24h", &format!("{written}ttl: 24h"))));
+        world.partners.script(vec![Script::Status(503); 25 * 3]);
+        for n in 0..25 {
+            let lead = lead_of(&format!("evt_{n}"), &format!("{n}@example.com"));
+            world.post(&lead).await.expect("a good lead");
+            world.drain().await;
+            world.park().await;
+        }
+        operate(&world, json!({"op": "schedule"})).await;
+        run_lane(&world).await;
+        assert_eq!(world.partners.calls().len(), 25 * 3 + replayed, "{written}");
+    }
 }

@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use crate::aws::Endpoint;
 use crate::cloud::{Cloud, Options};
 use crate::deploy;
+use crate::deploy::Schedule;
 use crate::journal::Journal;
 use crate::partners::Chance;
 use crate::ports::Ports;
@@ -87,7 +88,7 @@ impl Flags {
 
 /// The cloud that a run needs: with flows of every guarantee, and on free ports.
 pub fn options(project: &Project) -> Options {
-    Options { name: "chaos".into(), ports: Ports::FREE, flows: Some(project.chaos_flows()) }
+    Options { name: "chaos".into(), ports: Ports::FREE, flows: Some(project.chaos_flows()), schedule: Schedule::Off }
 }
 
 /// Run on this cloud, print what came of it, and fail unless the promise was kept.
