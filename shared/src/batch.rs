@@ -1,12 +1,14 @@
 //! Batches of replays: what an operator asked for, and how far it got.
 //!
 //! A batch names what it replays by a filter, and its checkpoint is the ledger itself: what was replayed
-//! is not dead any more, and what died again after the batch began is not part of it. So a batch that
-//! crashes goes on where it was, and repeats nothing.
+//! is not dead any more, and what was replayed or parked after the batch began is not part of it. So a
+//! batch that crashes goes on where it was, and repeats nothing.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{Reason, Row, State};
+use crate::ledger::{Reason, Refusal, Row, State};
 use crate::time::Timestamp;
 
 /// Which parked events are meant. What is not named is not asked for.
@@ -61,10 +63,13 @@ pub struct Batch {
     pub by: String,
     /// Why.
     pub why: String,
-    /// When it began. What was parked later is not part of it.
+    /// When it began. What was parked or replayed later is not part of it.
     pub started_at: Timestamp,
-    /// How many were replayed.
+    /// How many were replayed, or were about to be.
     pub replayed: u32,
+    /// It has come as far as what was parked then. The oldest come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Timestamp>,
     /// Where it is.
     pub progress: Progress,
 }
@@ -84,8 +89,52 @@ pub enum Progress {
 impl Batch {
     /// Whether a parked row is part of the batch, and can be replayed.
     pub fn takes(&self, row: &Row) -> bool {
-        let before = row.parked_at.is_some_and(|at| at <= self.started_at);
+        let before = row.parked_at.is_some_and(|at| at <= self.started_at) && row.queued_at <= self.started_at;
         before && self.filter.takes(row) && row.may_replay().is_ok()
+    }
+
+    /// The row as the batch replays it, if it still takes it: it was read a while ago.
+    ///
+    /// Whatever this container's clock says, the replay comes after the batch began, so that the batch does
+    /// not take it again when it dies.
+    pub fn again(&self, row: Row, now: Timestamp) -> Result<Row, Refusal> {
+        if !self.takes(&row) {
+            return Err(Refusal(format!("{} is not part of the batch any more", row.id)));
+        }
+        let after = now.max(self.started_at + Duration::from_millis(1));
+        row.replayed(&format!("{} (batch {})", self.by, self.id), &self.why, after)
+    }
+
+    /// Counts one more, which was parked then, if the batch goes on and may replay another.
+    pub fn count(&mut self, parked_at: Option<Timestamp>) -> Result<(), Refusal> {
+        if self.left() == 0 {
+            return Err(Refusal(format!("the batch {} has replayed as many as it may", self.id)));
+        }
+        self.pass(parked_at)?;
+        self.replayed += 1;
+        Ok(())
+    }
+
+    /// Comes as far as what was parked then.
+    pub fn pass(&mut self, parked_at: Option<Timestamp>) -> Result<(), Refusal> {
+        self.goes_on()?;
+        self.passed = self.passed.max(parked_at);
+        Ok(())
+    }
+
+    /// Brings the batch to its end.
+    pub fn end(&mut self, progress: Progress) -> Result<(), Refusal> {
+        self.goes_on()?;
+        self.progress = progress;
+        Ok(())
+    }
+
+    fn goes_on(&self) -> Result<(), Refusal> {
+        match self.progress {
+            Progress::Running => Ok(()),
+            Progress::Stopped => Err(Refusal(format!("the batch {} is stopped", self.id))),
+            Progress::Done => Err(Refusal(format!("the batch {} is done", self.id))),
+        }
     }
 
     /// How many may still be replayed.
@@ -137,10 +186,15 @@ impl Batches {
         self
     }
 
-    /// With one of them changed. `None` says that there is no such batch.
-    pub fn changed(mut self, id: &str, change: impl FnOnce(&mut Batch)) -> Option<Batches> {
-        change(self.0.iter_mut().find(|batch| batch.id == id)?);
-        Some(self)
+    /// With one of them changed, unless it is not there or `change` refuses.
+    pub fn changed(
+        mut self,
+        id: &str,
+        change: impl FnOnce(&mut Batch) -> Result<(), Refusal>,
+    ) -> Result<Batches, Refusal> {
+        let batch = self.0.iter_mut().find(|batch| batch.id == id);
+        change(batch.ok_or_else(|| Refusal(format!("there is no batch {id}")))?)?;
+        Ok(self)
     }
 }
 
@@ -158,6 +212,7 @@ mod tests {
             why: "it is back".into(),
             started_at: Timestamp::from_secs(1000),
             replayed: 0,
+            passed: None,
             progress,
         }
     }
@@ -171,9 +226,21 @@ mod tests {
         }
         assert_eq!(batches.all().len(), MAX_BATCHES);
         assert_eq!(batches.running().map(|batch| batch.id.as_str()), Some("1"));
-        let stopped = batches.changed("1", |batch| batch.progress = Progress::Stopped).expect("it is there");
+        let stopped = batches.changed("1", |batch| batch.end(Progress::Stopped)).expect("it is there");
         assert_eq!(stopped.running().map(|batch| batch.id.as_str()), Some("3"));
         assert_eq!(Batches::read(&stopped.text()), stopped);
-        assert_eq!(stopped.changed("99", |_| ()), None);
+        assert!(stopped.changed("99", |_| Ok(())).is_err(), "there is none");
+    }
+
+    #[test]
+    fn a_batch_counts_no_more_than_it_may_and_nothing_after_its_end() {
+        let mut batch = Batch { max: 2, ..batch("1", Progress::Running) };
+        let counted = [1, 3, 2].map(|secs| batch.count(Some(Timestamp::from_secs(secs))).is_ok());
+        assert_eq!(counted, [true, true, false]);
+        assert_eq!((batch.replayed, batch.passed), (2, Some(Timestamp::from_secs(3))));
+        batch.max = 9;
+        batch.end(Progress::Stopped).expect("it goes on");
+        assert!(batch.count(None).is_err() && batch.end(Progress::Done).is_err(), "it is stopped");
+        assert_eq!((batch.replayed, batch.progress), (2, Progress::Stopped));
     }
 }

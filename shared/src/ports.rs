@@ -89,6 +89,9 @@ pub trait Records: Rows {
     /// The newest parked rows, newest first.
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
+    /// The oldest parked rows, oldest first: of those that were parked from `since` to `until`.
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
+
     /// Keeps a parked event's payload beside its row.
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable>;
 

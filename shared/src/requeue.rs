@@ -26,7 +26,7 @@ impl From<Unavailable> for RequeueError {
 ///
 /// The row goes first, under the next number; then the message, whose deduplication id carries that
 /// number, because the queue still remembers the last one. A crash between the two leaves the event
-/// listed as queued, and the same request sends it.
+/// listed as queued, and the same request sends it, or [`unsent`].
 pub async fn requeue(
     records: &dyn Records,
     queue: &dyn Queue,
@@ -50,6 +50,12 @@ pub async fn requeue(
     queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
     records.forget(&kept).await?;
     Ok(next)
+}
+
+/// Sends an event on its way whose row says that it is, but which nobody sent.
+pub async fn unsent(records: &dyn Records, queue: &dyn Queue, id: &EventId) -> Result<Row, RequeueError> {
+    let sent = |row: Row| Err(Refusal(format!("{} is {}, and was sent", row.id, row.state.as_str())));
+    requeue(records, queue, id, sent).await
 }
 
 /// Brings a parked event to its end, as the row that `next` makes of it, and forgets its payload.

@@ -1,19 +1,24 @@
 //! The replay lane: batches of replays, slowly and one after the other.
 //!
-//! A batch is driven by one message on the dead letter queue, a *tick*, in a message group of its own: so
-//! one container works on the lane at a time. A tick replays as many events as the rate allows and comes
-//! back when it allows more; the last one is deleted. A crash brings the tick back, and the ledger says
-//! what was replayed: nothing is repeated, and nothing is lost.
+//! A message on the dead letter queue drives the lane, a *tick*, in a message group of its own: so one
+//! container works on it at a time, as a rule. A tick replays as many events of the oldest batch as the rate
+//! allows and comes back when it allows more, until no batch is left. A crash brings the tick back, and the
+//! ledger says what was replayed: nothing is repeated, and nothing is lost.
+//!
+//! The queue hands a tick to a second container when the first one stands still for too long. So each count
+//! is a conditional write that knows the batch's bounds and whether it was stopped, and each replay looks at
+//! the row again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::batch::{Batch, Batches, Filter, Progress};
-use shared::ledger::{Reason, Row};
+use shared::ledger::{Reason, Refusal, Row, State};
 use shared::limit::{Decision, Rate};
-use shared::ports::{Tick, WriteError};
-use shared::requeue::{RequeueError, end};
+use shared::ports::{Tick, Unavailable, WriteError};
+use shared::requeue::{RequeueError, end, unsent};
+use shared::time::Timestamp;
 use tracing::{info, warn};
 
 use crate::lists::scan;
@@ -21,7 +26,10 @@ use crate::operations::{Failure, check_words, refuse};
 use crate::{Replay, send};
 
 /// How many events one tick replays at most: it ends well within an invocation.
-const MAX_TICK: usize = 20;
+const MAX_TICK: u32 = 20;
+
+/// How many parked events a tick looks at.
+const PAGE: usize = 100;
 
 /// The most that a batch may replay.
 const MAX_BATCH: u32 = 10_000;
@@ -61,6 +69,7 @@ pub(crate) async fn open(
         why: why.to_owned(),
         started_at,
         replayed: 0,
+        passed: None,
         progress: Progress::Running,
     };
     let (batches, version) = read(replay).await?;
@@ -68,15 +77,22 @@ pub(crate) async fn open(
         return Err(refuse("five batches wait already: stop one, or wait for one"));
     }
     replay.batches.put(&batches.with(batch.clone()), version).await?;
-    replay.ticks.send(&Tick { batch: batch.id.clone() }).await?;
     info!(batch = batch.id, by, "batch opened");
+    // It is opened, whatever becomes of its tick: who heard otherwise would open a second one.
+    if let Err(error) = drive(replay, &batch).await {
+        warn!(batch = batch.id, %error, "the schedule sets the lane going");
+    }
     Ok(json!(batch))
 }
 
-/// Stops a batch. What is on its way goes on.
+async fn drive(replay: &Replay, batch: &Batch) -> Result<(), Unavailable> {
+    replay.ticks.send(&Tick { batch: batch.id.clone() }).await
+}
+
+/// Stops a batch. What is on its way goes on, and so does an event that is counted already.
 pub(crate) async fn stop(replay: &Replay, id: &str, by: &str, why: &str) -> Result<Value, Failure> {
     check_words(by, why)?;
-    change(replay, id, |batch| batch.progress = Progress::Stopped).await?;
+    change(replay, id, |batch| batch.end(Progress::Stopped)).await?;
     info!(batch = id, by, "batch stopped");
     Ok(json!({"id": id, "progress": Progress::Stopped}))
 }
@@ -86,53 +102,81 @@ pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     Ok(json!(read(replay).await?.0))
 }
 
-/// One tick: replays what the rate allows. Says how long the lane rests, or that the batch is at its end.
-pub(crate) async fn tick(replay: &Replay, tick: &Tick) -> Option<Duration> {
-    match work(replay, &tick.batch).await {
+/// One tick: replays what the rate allows. Says how long the lane rests, or that there is nothing to do.
+pub(crate) async fn tick(replay: &Replay) -> Option<Duration> {
+    match work(replay).await {
         Ok(rest) => rest,
-        Err(failure) => {
-            warn!(batch = tick.batch, %failure, "the lane rests");
+        // It was stopped, or another container was faster: what is written decides.
+        Err(Failure::Refused(refusal)) => {
+            info!(%refusal, "the lane looks again");
+            Some(Duration::ZERO)
+        }
+        Err(Failure::Unavailable(error)) => {
+            warn!(%error, "the lane rests");
             Some(OUTAGE)
         }
     }
 }
 
-async fn work(replay: &Replay, id: &str) -> Result<Option<Duration>, Failure> {
+/// Works on the oldest batch that goes on: one after the other, so that the rate of one is in force.
+async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
     let (batches, _) = read(replay).await?;
-    let Some(batch) = batches.all().iter().find(|batch| batch.id == id) else { return Ok(None) };
-    if batch.progress != Progress::Running {
-        return Ok(None);
-    }
-    let (mut rows, _) = scan(replay, &batch.filter).await?;
-    rows.retain(|row| batch.takes(row));
+    let Some(batch) = batches.running() else { return Ok(None) };
     // The oldest first: they have waited longest, and order is kept in a group.
-    rows.reverse();
-    rows.truncate(MAX_TICK.min(usize::try_from(batch.left()).unwrap_or(MAX_TICK)));
-    if rows.is_empty() {
-        change(replay, id, |batch| batch.progress = Progress::Done).await?;
-        info!(batch = id, "batch done");
-        return Ok(None);
-    }
-    for row in &rows {
+    let since = batch.passed.unwrap_or(Timestamp::from_secs(0));
+    let rows = replay.records.waiting(since, batch.started_at, PAGE).await?;
+    let mut sent = 0;
+    for row in rows.iter().filter(|row| batch.takes(row)) {
+        if sent == MAX_TICK.min(batch.left()) {
+            break;
+        }
+        // What would be refused costs the batch nothing: neither its count nor its rate.
+        if send::is_held_back(replay, &row.id).await? {
+            continue;
+        }
         if let Some(rest) = over_rate(replay, batch, row).await? {
             return Ok(Some(rest));
         }
         send(replay, batch, row).await?;
         replay.pause.nap(jitter(replay)).await;
+        sent += 1;
+    }
+    if sent == 0 {
+        turn_the_page(replay, batch, &rows).await?;
     }
     Ok(Some(Duration::ZERO))
+}
+
+/// There is nothing to replay on this page: the batch looks at the next one, or is at its end.
+async fn turn_the_page(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(), Failure> {
+    match rows.last() {
+        Some(last) if batch.left() > 0 && rows.len() == PAGE => {
+            let on = last.parked_at.max(batch.passed.map(|at| at + Duration::from_millis(1)));
+            change(replay, &batch.id, |batch| batch.pass(on)).await
+        }
+        _ => {
+            change(replay, &batch.id, |batch| batch.end(Progress::Done)).await?;
+            info!(batch = batch.id, "batch done");
+            Ok(())
+        }
+    }
 }
 
 /// Replays one event of a batch. It is counted first: a crash between leaves one fewer replayed than the
 /// batch may, never one more.
 async fn send(replay: &Replay, batch: &Batch, row: &Row) -> Result<(), Failure> {
-    change(replay, &batch.id, |batch| batch.replayed += 1).await?;
-    let (by, why) = (format!("{} (batch {})", batch.by, batch.id), &batch.why);
+    change(replay, &batch.id, |batch| batch.count(row.parked_at)).await?;
     let now = replay.clock.now();
-    match send::again(replay, &row.id, |row| row.replayed(&by, why, now)).await {
-        // Somebody else was faster, or it cannot be replayed after all.
-        Ok(_) | Err(RequeueError::Refused(_) | RequeueError::Write(WriteError::Fenced)) => Ok(()),
-        Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => Err(unavailable.into()),
+    acted(send::again(replay, &row.id, |row| batch.again(row, now)).await)?;
+    Ok(())
+}
+
+/// Whether it was done: somebody else may have been faster, or it could not be done after all.
+fn acted(done: Result<Row, RequeueError>) -> Result<bool, Unavailable> {
+    match done {
+        Ok(_) => Ok(true),
+        Err(RequeueError::Refused(_) | RequeueError::Write(WriteError::Fenced)) => Ok(false),
+        Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => Err(unavailable),
     }
 }
 
@@ -156,22 +200,26 @@ fn jitter(replay: &Replay) -> Duration {
     Duration::from_millis(200) + Duration::from_millis(400).mul_f64(replay.chance.unit())
 }
 
-/// What the schedule does: questions that nobody answered in time are no-ops, and flows that say so have
-/// what may heal by itself replayed.
+/// What the schedule does: the lane is driven on, what somebody crashed over is sent, questions that nobody
+/// answered in time are no-ops, and what may have healed by itself is replayed.
 pub(crate) async fn scheduled(replay: &Replay) -> Result<Value, Failure> {
+    // A crash between a batch and its tick leaves a batch that nothing drives, and the queue forgets a tick
+    // after two weeks. One too many is harmless: it goes with the next that comes.
+    if let Some(batch) = read(replay).await?.0.running() {
+        drive(replay, batch).await?;
+    }
     let now = replay.clock.now();
     let (rows, _) = scan(replay, &Filter::default()).await?;
+    let mut sent = 0;
+    for row in rows.iter().filter(|row| row.state == State::Queued) {
+        sent += u32::from(acted(unsent(&*replay.records, &*replay.queue, &row.id).await)?);
+    }
     let mut lapsed = 0;
     for row in rows.iter().filter(|row| row.has_lapsed(now)) {
         let ttl = replay.flows.remembered(&row.flow);
-        match end(&*replay.records, &row.id, |row| row.lapsed(ttl, now)).await {
-            Ok(_) => lapsed += 1,
-            // Somebody answered after all.
-            Err(RequeueError::Refused(_) | RequeueError::Write(WriteError::Fenced)) => (),
-            Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => return Err(unavailable.into()),
-        }
+        lapsed += u32::from(acted(end(&*replay.records, &row.id, |row| row.lapsed(ttl, now)).await)?);
     }
-    Ok(json!({"lapsed": lapsed, "opened": heal(replay, &rows).await?}))
+    Ok(json!({"sent": sent, "lapsed": lapsed, "opened": heal(replay, &rows).await?}))
 }
 
 /// Replays what may have healed by itself: what failed as often as the policy allows, and was not refused. It
@@ -207,10 +255,10 @@ async fn read(replay: &Replay) -> Result<(Batches, u64), Failure> {
 }
 
 /// Changes a batch under its document's version.
-async fn change(replay: &Replay, id: &str, change: impl Fn(&mut Batch)) -> Result<(), Failure> {
+async fn change(replay: &Replay, id: &str, change: impl Fn(&mut Batch) -> Result<(), Refusal>) -> Result<(), Failure> {
     for _ in 0..5 {
         let (batches, version) = read(replay).await?;
-        let next = batches.changed(id, &change).ok_or_else(|| refuse(format!("there is no batch {id}")))?;
+        let next = batches.changed(id, &change)?;
         match replay.batches.put(&next, version).await {
             Err(WriteError::Fenced) => continue,
             written => return Ok(written.map(drop)?),

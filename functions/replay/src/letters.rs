@@ -45,8 +45,8 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Letter>) -> Vec<String> {
             }
         }
     }
-    // The dead first: the lane has time.
-    for letter in ticks {
+    // The dead first: the lane has time. One tick drives it, and the others go.
+    if let Some(letter) = ticks.into_iter().next() {
         kept.extend(tick(replay, letter).await);
     }
     kept
@@ -54,8 +54,7 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Letter>) -> Vec<String> {
 
 /// Works on the lane. A tick that is kept comes back when the lane has rested.
 async fn tick(replay: &Replay, letter: Letter) -> Option<String> {
-    let tick = serde_json::from_str(&letter.body).ok()?;
-    let rest = lane::tick(replay, &tick).await?;
+    let rest = lane::tick(replay).await?;
     if let Err(error) = replay.visibility.postpone(&letter.receipt, rest).await {
         warn!(%error, "the lane comes back later than it should");
     }

@@ -61,16 +61,28 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], by: &str, reason: 
         return Ok(json!({"error": why, "changed": changed}));
     }
     let mut applied = Vec::new();
-    for id in ids {
-        let at = replay.clock.now();
-        let sent = send::again(replay, &id, |row| row.replayed(by, reason, at)).await;
-        applied.push(match sent.map_err(Failure::from) {
+    for (id, event) in ids.into_iter().zip(&events) {
+        applied.push(match apply_one(replay, &id, event, by, reason).await {
             Ok(row) => json!({"id": id, "state": row.state, "replay": row.replay}),
             Err(failure) => json!({"id": id, "error": failure.to_string()}),
         });
     }
     info!(count = applied.len(), by, "applied");
     Ok(json!({"applied": applied}))
+}
+
+/// Replays an event as it was planned a moment ago. What the plan holds back is not sent, even where a replay
+/// could find out; and the row may have changed since, for others act while the first of many are sent.
+async fn apply_one(replay: &Replay, id: &EventId, planned: &Value, by: &str, reason: &str) -> Result<Row, Failure> {
+    if let Some(why) = planned["blocked"].as_str() {
+        return Err(refuse(why));
+    }
+    let at = replay.clock.now();
+    let replayed = |row: Row| {
+        version::check(&row, planned["version"].as_str())?;
+        row.replayed(by, reason, at)
+    };
+    Ok(send::again(replay, id, replayed).await?)
 }
 
 fn of_one(replay: &Replay, row: &Row, kept: Option<&Event>, overtaken: Option<String>) -> Value {

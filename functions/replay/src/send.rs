@@ -27,6 +27,14 @@ pub(crate) async fn again(
     requeue(&*replay.records, &*replay.queue, id, next).await
 }
 
+/// Whether a replay of an event would be refused, whatever its row says: its payload is gone, or it is stale.
+pub(crate) async fn is_held_back(replay: &Replay, id: &EventId) -> Result<bool, Unavailable> {
+    match replay.records.kept(id).await? {
+        Some(event) => Ok(overtaken(replay, &event).await?.is_some()),
+        None => Ok(true),
+    }
+}
+
 /// Why a replay of an event would be held back, if a newer one of its entity was applied.
 pub(crate) async fn overtaken(replay: &Replay, event: &Event) -> Result<Option<String>, Unavailable> {
     if !replay.flows.flow(&event.flow).is_some_and(|flow| flow.latest_wins) {

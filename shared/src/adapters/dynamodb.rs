@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update};
 use futures::future::try_join_all;
@@ -49,6 +50,10 @@ const HELD: &str = "#epoch = :epoch AND #step <= :step";
 
 /// Nobody has written the row since it was read.
 const UNCHANGED: &str = "#epoch = :seen_epoch AND #step = :seen_step";
+
+/// A shard of the index of parked events, and the part of it that was parked from one moment to another.
+const OF_SHARD: &str = "parked = :shard";
+const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
 
 /// There is no row.
 const ABSENT: &str = "attribute_not_exists(pk)";
@@ -117,20 +122,19 @@ impl DynamoLedger {
         found.map(read).transpose()
     }
 
-    async fn shard(&self, shard: &str, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let found = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .index_name("parked")
-            .key_condition_expression("parked = :shard")
-            .expression_attribute_values(":shard", AttributeValue::S(shard.to_owned()))
-            .scan_index_forward(false)
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .send()
-            .await
-            .map_err(unavailable(PORT))?;
-        found.items.unwrap_or_default().into_iter().map(read).collect()
+    /// What is parked, shard by shard, each in the order that `ask` wants.
+    async fn shards(
+        &self,
+        ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
+        limit: usize,
+    ) -> Result<Vec<Row>, Unavailable> {
+        let shards = SHARDS.iter().map(|shard| {
+            let query = self.client.query().table_name(&self.table).index_name("parked");
+            let query = query.expression_attribute_values(":shard", text(shard));
+            ask(query.limit(i32::try_from(limit).unwrap_or(i32::MAX))).send()
+        });
+        let found = try_join_all(shards).await.map_err(unavailable(PORT))?;
+        found.into_iter().flat_map(|found| found.items.unwrap_or_default()).map(read).collect()
     }
 }
 
@@ -203,9 +207,21 @@ impl Rows for DynamoLedger {
 #[async_trait]
 impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let shards = try_join_all(SHARDS.iter().map(|shard| self.shard(shard, limit))).await?;
-        let mut rows: Vec<Row> = shards.into_iter().flatten().collect();
+        let newest = |query: QueryFluentBuilder| query.key_condition_expression(OF_SHARD).scan_index_forward(false);
+        let mut rows = self.shards(newest, limit).await?;
         rows.sort_by_key(|row| std::cmp::Reverse(row.parked_at));
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let oldest = |query: QueryFluentBuilder| {
+            let query = query.key_condition_expression(OF_SHARD_WITHIN).scan_index_forward(true);
+            let query = query.expression_attribute_values(":since", number(since.millis()));
+            query.expression_attribute_values(":until", number(until.millis()))
+        };
+        let mut rows = self.shards(oldest, limit).await?;
+        rows.sort_by_key(|row| row.parked_at);
         rows.truncate(limit);
         Ok(rows)
     }

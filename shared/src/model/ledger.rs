@@ -146,6 +146,14 @@ impl Records for ModelLedger {
         Ok(rows)
     }
 
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let mut rows = self.parked(usize::MAX).await?;
+        rows.retain(|row| row.parked_at.is_some_and(|at| since <= at && at <= until));
+        rows.reverse();
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
     async fn keep(&self, event: &Event, _expires_at: i64) -> Result<(), Unavailable> {
         let mut table = locked(&self.0);
         table.writes += 1;

@@ -132,6 +132,10 @@ impl Records for StaleRow {
         self.ledger.parked(limit).await
     }
 
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.ledger.waiting(since, until, limit).await
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         self.ledger.keep(event, expires_at).await
     }

@@ -124,6 +124,10 @@ impl Records for DropsNothing {
         self.0.parked(limit).await
     }
 
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.waiting(since, until, limit).await
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         self.0.keep(event, expires_at).await
     }

@@ -98,6 +98,10 @@ impl Records for NoPayload {
         self.0.parked(limit).await
     }
 
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.waiting(since, until, limit).await
+    }
+
     async fn keep(&self, _: &Event, _: i64) -> Result<(), Unavailable> {
         Ok(())
     }

@@ -97,6 +97,10 @@ impl Records for SimLedger {
         self.seat.call(Call::of("parked", ""), self.ledger.parked(limit), told).await?
     }
 
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.seat.call(Call::of("waiting", ""), self.ledger.waiting(since, until, limit), told).await?
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         self.seat.call(Call::of("keep", short(event.id.as_str())), self.ledger.keep(event, expires_at), told).await?
     }
