@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use intake::{Intake, Receipt, Rejection};
 use processor::Processor;
-use replay::{Failure, Replay};
+use replay::{Failure, Operation, Replay};
 use serde_json::Value;
 use shared::found::Findings;
 use shared::limit::Limiter;
@@ -18,8 +17,8 @@ use shared::model::{
     ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
 use shared::ports::{
-    Admissions, BoardStore, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Latest, Limits, Naps,
-    Partners, Queue, Records, Rows, Slots, Visibility,
+    Admissions, BatchStore, BoardStore, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Latest, Limits,
+    Partners, Queue, Records, Rows, Slots, Ticks, Visibility,
 };
 use shared::pressure::Gate;
 use shared::secrets::CachedSecrets;
@@ -27,8 +26,8 @@ use shared::switchboard::Switchboard;
 
 use super::flows::Version;
 use super::mutants::Mutant;
-use super::partner::Partner;
-use super::ports::{Seat, SimBoard, SimDeadLetters, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
+use super::partner::{Illness, Partner};
+use super::ports::{Seat, SimBoard, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
 use super::scheduler::Actor;
 
 /// The template's numbers. A test beside the template's others compares them.
@@ -66,8 +65,13 @@ pub(super) struct Ports {
     pub(super) queue: Box<dyn Queue>,
     pub(super) visibility: Box<dyn Visibility>,
     pub(super) dead_letters: Box<dyn DeadLetters>,
+    /// The queue of dead letters, from its consumer's side.
+    pub(super) letters: Box<dyn Visibility>,
+    pub(super) ticks: Box<dyn Ticks>,
+    pub(super) batches: Box<dyn BatchStore>,
     pub(super) sender_limits: Box<dyn Limits>,
     pub(super) partner_limits: Box<dyn Limits>,
+    pub(super) lane_limits: Box<dyn Limits>,
     pub(super) slots: Box<dyn Slots>,
     pub(super) breakers: Box<dyn Breakers>,
     pub(super) budgets: Box<dyn Budgets>,
@@ -87,6 +91,7 @@ pub(super) struct Start {
     pub(super) version: Version,
     pub(super) skew_millis: i64,
     pub(super) mood: f64,
+    pub(super) illness: Option<Illness>,
     pub(super) mutant: &'static Mutant,
 }
 
@@ -96,8 +101,20 @@ impl Start {
     }
 
     fn tables(&self) -> SimTables {
-        let Models { limits, pressure, budgets, caps, board, contacts, latest, secrets, .. } = self.models.clone();
-        SimTables { seat: self.seat.clone(), limits, pressure, budgets, caps, board, contacts, latest, secrets }
+        let Models { limits, pressure, budgets, caps, board, contacts, latest, batches, secrets, .. } =
+            self.models.clone();
+        SimTables {
+            seat: self.seat.clone(),
+            limits,
+            pressure,
+            budgets,
+            caps,
+            board,
+            contacts,
+            latest,
+            batches,
+            secrets,
+        }
     }
 
     fn ports(&self) -> Ports {
@@ -105,7 +122,9 @@ impl Start {
         let ledger = SimLedger { seat: seat.clone(), ledger: models.ledger.clone(), rules: self.mutant.rules };
         let queue = SimQueue { seat: seat.clone(), queue: models.events.clone() };
         let tables = self.tables();
-        let partners = SimPartners { seat: seat.clone(), partner: Arc::clone(&models.partner), mood: self.mood };
+        let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone() };
+        let (partner, mood, illness) = (Arc::clone(&models.partner), self.mood, self.illness);
+        let partners = SimPartners { seat: seat.clone(), partner, mood, illness };
         let ports = Ports {
             admissions: Box::new(ledger.clone()),
             rows: Box::new(ledger.clone()),
@@ -113,9 +132,13 @@ impl Start {
             records: Box::new(ledger),
             queue: Box::new(queue.clone()),
             visibility: Box::new(queue),
-            dead_letters: Box::new(SimDeadLetters { seat: seat.clone(), queue: models.letters.clone() }),
+            dead_letters: Box::new(letters.clone()),
+            letters: Box::new(letters.clone()),
+            ticks: Box::new(letters),
+            batches: Box::new(tables.clone()),
             sender_limits: Box::new(tables.clone()),
             partner_limits: Box::new(tables.clone()),
+            lane_limits: Box::new(tables.clone()),
             slots: Box::new(tables.clone()),
             breakers: Box::new(tables.clone()),
             budgets: Box::new(tables.clone()),
@@ -179,24 +202,16 @@ impl Start {
             queue: ports.queue,
             boards: ports.boards,
             latest: ports.latest,
-            batches: Box::new(self.models.batches.clone()),
-            ticks: Box::new(self.models.letters.clone()),
-            visibility: Box::new(self.models.letters.clone()),
-            limiter: Limiter::new(ports.sender_limits),
+            batches: ports.batches,
+            ticks: ports.ticks,
+            visibility: ports.letters,
+            limiter: Limiter::new(ports.lane_limits),
             chance: Box::new(self.seat.scheduler.new_chance()),
-            pause: Box::new(NoNap),
+            pause: Box::new(self.seat.clone()),
             clock: Box::new(self.clock()),
             flows: self.version.flows,
         }
     }
-}
-
-/// The lane's jitter is nothing to a simulation that has its own.
-struct NoNap;
-
-#[async_trait]
-impl Naps for NoNap {
-    async fn nap(&self, _: Duration) {}
 }
 
 /// A function that is loaded.
@@ -218,7 +233,8 @@ pub(super) enum Ended {
     Answered(usize, Result<Receipt, Rejection>),
     Processed(Vec<Delivered>, Vec<String>),
     Parked(Vec<Delivered>, Vec<String>),
-    Operated(usize, Result<Value, Failure>),
+    Operated(usize, Operation, Result<Value, Failure>),
+    Scheduled(Result<Value, Failure>),
 }
 
 /// An invocation at work.

@@ -108,7 +108,7 @@ impl Profile {
             left -= rate;
         }
         // From a hiccup to longer than the lease and the visibility.
-        let longest = [2, 20, 90, 300][usize::try_from(chance.bits() % 4).unwrap_or_default()];
+        let longest = [2, 30, 300, 300][usize::try_from(chance.bits() % 4).unwrap_or_default()];
         (left < self.stall).then(|| Fault::Stall(Duration::from_secs(1 + chance.bits() % longest)))
     }
 }

@@ -41,6 +41,7 @@ mod contacts;
 mod containers;
 mod faults;
 mod flows;
+mod lane;
 mod mutants;
 mod operators;
 mod oracle;

@@ -7,6 +7,8 @@ use serde_json::Value;
 use shared::ledger::{Row, State};
 
 use super::containers::{Ended, Function, REPLAY_TIMEOUT};
+use super::lane::Planned;
+use super::mutants::Handler;
 use super::ports::short;
 use super::scheduler::Actor;
 use super::timeline::Who;
@@ -15,9 +17,25 @@ use super::world::World;
 /// One operator. What was begun is done again until the answer is clear.
 #[derive(Default)]
 pub(super) struct Operator {
-    rounds: u32,
+    pub(super) rounds: u32,
     pending: Option<Operation>,
+    /// What it has planned, to be applied later.
+    pub(super) plan: Option<Planned>,
 }
+
+/// What operators of a run do.
+#[derive(Clone, Copy)]
+pub(super) enum Shift {
+    /// One event at a time.
+    One,
+    /// Many at once, too, and two operators at the same moment.
+    Many,
+    /// This, in order.
+    Script(&'static [Act]),
+}
+
+/// Something that an operator sets out to do, if there is anything to do it with.
+pub(super) type Act = fn(&World, usize) -> Option<Operation>;
 
 /// How often an operator looks, before its shift ends.
 const ROUNDS: u32 = 8;
@@ -25,18 +43,19 @@ const ROUNDS: u32 = 8;
 /// How often an operator gives up on what is dead.
 const DROPS: f64 = 0.1;
 
+/// How often another operator looks at the same moment.
+const AT_ONCE: f64 = 0.2;
+
 /// An operator does not look into a partner's records before they are settled.
 const SETTLED: Duration = Duration::from_secs(15);
 
 impl World {
     pub(super) fn operate(&mut self, number: usize) {
-        let (operator, closes) = (&self.operators[number], self.closes(number));
-        if operator.pending.is_none() && operator.rounds >= ROUNDS && !closes {
+        let operator = &self.operators[number];
+        if operator.pending.is_none() && operator.rounds >= self.rounds() && !self.closes(number) {
             return;
         }
-        let pending = operator.pending.clone();
-        let switch = || if closes { None } else { self.turn_a_switch() };
-        let Some(operation) = pending.or_else(switch).or_else(|| self.choose(closes)) else {
+        let Some(operation) = operator.pending.clone().or_else(|| self.set_out(number)) else {
             return self.look_again(number);
         };
         let Some((who, Function::Replay(replay))) = self.idle(|who| matches!(who, Who::Replay(_))) else {
@@ -44,15 +63,35 @@ impl World {
         };
         self.scheduler.note(Who::Operator(number), "asks", &who.to_string(), &describe(&operation), None);
         self.operators[number].pending = Some(operation.clone());
-        let operation = self.as_understood(operation);
-        let work = async move { Ended::Operated(number, operate(&replay, operation).await) };
+        let understood = self.as_understood(operation.clone());
+        let work = async move { Ended::Operated(number, operation, operate(&replay, understood).await) };
         self.invoke(who, REPLAY_TIMEOUT, Some(Actor::Operator(number)), work);
     }
 
-    pub(super) fn operated(&mut self, number: usize, answer: Result<Value, Failure>) {
+    /// What an operator does next.
+    fn set_out(&self, number: usize) -> Option<Operation> {
+        match self.setup.shift {
+            _ if self.closes(number) => self.choose(true),
+            Shift::Script(acts) => acts[self.operators[number].rounds as usize](self, number),
+            Shift::One => self.turn_a_switch().or_else(|| self.choose(false)),
+            Shift::Many => self.turn_a_switch().or_else(|| self.work_on_many(number)).or_else(|| self.choose(false)),
+        }
+    }
+
+    fn rounds(&self) -> u32 {
+        match self.setup.shift {
+            Shift::Script(acts) => u32::try_from(acts.len()).unwrap_or(u32::MAX),
+            Shift::One | Shift::Many => ROUNDS,
+        }
+    }
+
+    pub(super) fn operated(&mut self, number: usize, operation: Operation, answer: Result<Value, Failure>) {
         if let Err(Failure::Unavailable(_)) = answer {
             let again = self.scheduler.between(Duration::from_secs(2), Duration::from_secs(10));
             return self.later(again, Actor::Operator(number));
+        }
+        if let (Operation::Plan { .. }, Ok(plan)) = (&operation, &answer) {
+            self.planned(number, plan);
         }
         let heard = answer.map_or_else(|failure| failure.to_string(), |answer| heard(&answer));
         self.scheduler.note(Who::Operator(number), "hears", "", &heard, None);
@@ -60,13 +99,14 @@ impl World {
         self.look_again(number);
     }
 
-    /// The last operator comes when all else is at rest, and answers whatever still waits for a human.
+    /// The last operator comes when all else is at rest, and answers whatever still waits for a human. Whatever
+    /// else waits, the schedule drives on.
     pub(super) fn close(&mut self) -> bool {
         let waits = self.models.ledger.rows().iter().any(waits);
         if waits {
             self.later(Duration::from_secs(1), Actor::Operator(self.operators.len() - 1));
         }
-        waits
+        waits || self.schedule_once_more()
     }
 
     fn closes(&self, number: usize) -> bool {
@@ -76,13 +116,18 @@ impl World {
     fn look_again(&mut self, number: usize) {
         self.operators[number].rounds += 1;
         if !self.closes(number) {
-            let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(400));
+            let most = if matches!(self.setup.shift, Shift::Script(_)) { 5 } else { 400 };
+            let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(most));
             self.later(next, Actor::Operator(number));
+            if matches!(self.setup.shift, Shift::Many) && self.scheduler.happens(AT_ONCE) {
+                let other = self.scheduler.below(self.setup.operators as u64);
+                self.later(next, Actor::Operator(usize::try_from(other).unwrap_or_default()));
+            }
         }
     }
 
     /// Something that is parked, and what is best done about it.
-    fn choose(&self, closes: bool) -> Option<Operation> {
+    pub(super) fn choose(&self, closes: bool) -> Option<Operation> {
         let now = self.scheduler.now();
         let settled = |row: &Row| row.parked_at.is_some_and(|at| at + SETTLED <= now) && (!closes || waits(row));
         let parked: Vec<Row> = self.models.ledger.rows().into_iter().filter(settled).collect();
@@ -109,9 +154,9 @@ impl World {
         }
     }
 
-    fn take_on(&self, row: &Row) -> Operation {
+    pub(super) fn take_on(&self, row: &Row) -> Operation {
         let (id, by, reason) = (row.id.clone(), "ada".to_owned(), "looked".to_owned());
-        match row.effects.iter().find(|(_, entry)| entry.in_doubt()) {
+        match row.effects.iter().find(|(_, entry)| row.state == State::Dead && entry.in_doubt()) {
             Some((effect, _)) => {
                 let happened = !self.models.partner.applied(&id, effect).is_empty();
                 let stated = self.oracle.stated(&row.flow, effect);
@@ -124,6 +169,10 @@ impl World {
 
     /// The operation as the product takes it. What a human approves is told to the oracle as it was seen.
     fn as_understood(&self, mut operation: Operation) -> Operation {
+        if let (Operation::Apply { events, by, reason }, Handler::AnyPlan) = (&operation, self.setup.mutant.handler) {
+            let (id, by, reason) = (events[0].id.clone(), by.clone(), reason.clone());
+            return Operation::Replay { id, by, reason, version: None };
+        }
         if let Operation::Approve { questions, .. } = &mut operation {
             for question in questions {
                 self.oracle.said_yes(&question.id, &question.hash);
@@ -134,17 +183,17 @@ impl World {
     }
 }
 
-/// Whether an event waits for a human, or was sent on by one who did not get to the end.
+/// Whether an event waits for a human.
 fn waits(row: &Row) -> bool {
-    row.state == State::AwaitingApproval || (row.state == State::Queued && row.parked.is_some())
+    row.state == State::AwaitingApproval
 }
 
-fn drop_it(row: &Row) -> Operation {
+pub(super) fn drop_it(row: &Row) -> Operation {
     Operation::Drop { id: row.id.clone(), by: "ada".into(), reason: "not worth it".into(), version: None }
 }
 
 fn heard(answer: &Value) -> String {
-    let refused = answer["answered"][0]["error"].as_str();
+    let refused = [answer, &answer["answered"][0], &answer["applied"][0]].into_iter().find_map(|a| a["error"].as_str());
     refused.map_or_else(|| "done".into(), str::to_owned)
 }
 

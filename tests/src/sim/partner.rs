@@ -65,6 +65,13 @@ impl fmt::Display for Conduct {
     }
 }
 
+/// How every partner behaves in the beginning of a run, so that much is parked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Illness {
+    pub(super) conduct: Conduct,
+    pub(super) lasts: Duration,
+}
+
 /// The longest that a partner takes to do what it did not answer to, and to let a lookup find what it
 /// has done. Together they are shorter than any flow's `lookup.after`, by more than clocks differ.
 const LATEST: Duration = Duration::from_secs(3);

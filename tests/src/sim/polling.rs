@@ -96,7 +96,9 @@ async fn handled(handler: Handler, processor: &Processor, batch: Vec<Received>, 
             kept
         }
         Handler::OmitsAFailure => process_batch(processor, batch, deadline).await.into_iter().skip(1).collect(),
-        Handler::Whole | Handler::OmitsUnparked | Handler::AnyHash => process_batch(processor, batch, deadline).await,
+        Handler::Whole | Handler::OmitsUnparked | Handler::AnyHash | Handler::AnyPlan | Handler::Unscheduled => {
+            process_batch(processor, batch, deadline).await
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) enum Actor {
     Letters,
     /// An operator works on what is parked.
     Operator(usize),
+    /// The schedule comes.
+    Schedule,
     /// Somebody presses a button below a question.
     Press(usize),
     /// The platform ends an invocation that has run out of time.

@@ -11,6 +11,8 @@ use super::containers::MAX_RECEIVES;
 use super::faults::{Plan, Profile};
 use super::flows::{SHIPPED, VERSIONS, Version, parcel};
 use super::mutants::{Mutant, NONE};
+use super::operators::{Act, Shift};
+use super::partner::{Conduct, Illness};
 use super::senders::Sender;
 use super::world::Setup;
 
@@ -26,12 +28,13 @@ pub(super) fn with(seed: u64, mutant: &'static Mutant) -> Setup {
     let profile = Profile::drawn(&chance);
     let versions = versions(seed, mutant);
     let all: Vec<&Flow> = versions[0].flows.all().collect();
-    let theme = Theme::drawn(below(6));
+    let theme = Theme::drawn(below(7));
     let about: Vec<&Flow> = all.iter().copied().filter(|flow| theme.is_of(flow, &versions[0])).collect();
     let (theme, flows) = if about.is_empty() { (Theme::Anything, &all) } else { (theme, &about) };
     let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
     let (events, entities, within) = match theme {
         Theme::Pressed => (8, contacts::ENTITIES, 2_000),
+        Theme::Parked => (4 + below(6), 1 + below(contacts::ENTITIES), 60_000),
         Theme::Guarded => (3 + below(6), 1 + below(2), 60_000),
         Theme::Approved | Theme::Anything => (1 + below(7), 1 + below(3), 60_000),
     };
@@ -43,12 +46,31 @@ pub(super) fn with(seed: u64, mutant: &'static Mutant) -> Setup {
         Sender { source, parcel, first_at, again_after: again }
     });
     let senders = senders.collect();
-    let (operators, containers) = (index(below(3)), index(1 + below(3)));
+    let illness = matches!(theme, Theme::Parked).then(|| Illness {
+        conduct: Conduct::Refuse { status: [400, 400, 503][index(below(3))], retry_after: None },
+        lasts: Duration::from_secs(5 + below(240)),
+    });
+    let least = usize::from(illness.is_some());
+    let (operators, containers) = (least.max(index(below(3))), index(1 + below(3)));
     let versions = if seed % 4 == 1 { versions } else { versions[..1].to_vec() };
     // Some seeds are about a queue that gives up early, so that it does so at all.
     let max_receives = if below(6) == 0 { index(2 + below(6)) } else { MAX_RECEIVES };
     let plan = Plan::Random(profile.clone(), 0);
-    Setup { seed, plan, profile, versions, senders, operators, containers, max_receives, mutant }
+    let (shift, schedules) = (Shift::Many, 4);
+    Setup {
+        seed,
+        plan,
+        profile,
+        versions,
+        senders,
+        operators,
+        shift,
+        schedules,
+        illness,
+        containers,
+        max_receives,
+        mutant,
+    }
 }
 
 /// What some seeds are about, so that it comes about at all.
@@ -60,6 +82,8 @@ enum Theme {
     Guarded,
     /// Questions to humans.
     Approved,
+    /// Much that died of one cause, which passes.
+    Parked,
     Anything,
 }
 
@@ -69,6 +93,7 @@ impl Theme {
             0 => Theme::Pressed,
             1 => Theme::Guarded,
             2 => Theme::Approved,
+            3 | 4 => Theme::Parked,
             _ => Theme::Anything,
         }
     }
@@ -79,7 +104,7 @@ impl Theme {
             Theme::Pressed => partners.any(|partner| partner.pressure.is_limited()),
             Theme::Guarded => flow.contact.is_some(),
             Theme::Approved => flow.approval.is_some(),
-            Theme::Anything => true,
+            Theme::Parked | Theme::Anything => true,
         }
     }
 }
@@ -107,10 +132,19 @@ pub(super) fn single(version: &Version, flow: &Flow, plan: Plan) -> Setup {
         versions: vec![version.clone()],
         senders: vec![sender(0), sender(1)],
         operators: 1,
+        shift: Shift::One,
+        schedules: 0,
+        illness: None,
         containers: 2,
         max_receives: MAX_RECEIVES,
         mutant: &NONE,
     }
+}
+
+/// The same, of events that died of a partner's illness, while an operator does this.
+pub(super) fn scripted(version: &Version, flow: &Flow, conduct: Conduct, acts: &'static [Act], plan: Plan) -> Setup {
+    let illness = Some(Illness { conduct, lasts: Duration::from_secs(30) });
+    Setup { illness, shift: Shift::Script(acts), ..single(version, flow, plan) }
 }
 
 fn index(number: u64) -> usize {

@@ -14,10 +14,11 @@ use super::contacts;
 use super::containers::{Container, Ended, Function, Invocation, Models, Start, VISIBILITY};
 use super::faults::{Plan, Profile};
 use super::flows::Version;
+use super::lane::SCHEDULED_EVERY;
 use super::mutants::Mutant;
-use super::operators::Operator;
+use super::operators::{Operator, Shift};
 use super::oracle::{Oracle, REST};
-use super::partner::Partner;
+use super::partner::{Illness, Partner};
 use super::ports::Seat;
 use super::scheduler::{Actor, Due, Scheduler, Violation};
 use super::senders::{SECRET, Sender};
@@ -32,6 +33,10 @@ pub(super) struct Setup {
     pub(super) versions: Vec<Version>,
     pub(super) senders: Vec<Sender>,
     pub(super) operators: usize,
+    pub(super) shift: Shift,
+    /// How often the schedule comes, until all is at rest.
+    pub(super) schedules: u32,
+    pub(super) illness: Option<Illness>,
     pub(super) containers: usize,
     pub(super) max_receives: usize,
     pub(super) mutant: &'static Mutant,
@@ -62,6 +67,8 @@ pub(super) struct World {
     /// Which version of the flows new containers have.
     deployed: usize,
     invocations: u64,
+    /// How often the schedule came.
+    pub(super) schedules: u32,
     /// When the queue of events and that of dead letters are polled next.
     polls: [Option<Timestamp>; 2],
 }
@@ -113,11 +120,12 @@ impl World {
             partner: Partner::new(last.flows.clone()),
         };
         let versions = setup.versions.iter().map(|version| version.flows.clone()).collect();
-        let oracle = Oracle::new(models.ledger.clone(), models.contacts.clone(), versions);
+        let oracle = Oracle::new(models.ledger.clone(), models.contacts.clone(), models.latest.clone(), versions);
         // One more closes: it comes at the end.
         let operators = (0..=setup.operators).map(|_| Operator::default()).collect();
         let (containers, polls) = (BTreeMap::new(), [None; 2]);
-        World { scheduler, oracle, models, setup, operators, containers, deployed: 0, invocations: 0, polls }
+        let (deployed, invocations, schedules) = (0, 0, 0);
+        World { scheduler, oracle, models, setup, operators, containers, deployed, invocations, schedules, polls }
     }
 
     /// Starts the containers, and puts the first things on the agenda.
@@ -133,6 +141,9 @@ impl World {
         for operator in 0..self.setup.operators {
             let first = self.scheduler.between(Duration::from_secs(10), Duration::from_secs(300));
             self.later(first, Actor::Operator(operator));
+        }
+        if self.setup.schedules > 0 {
+            self.later(SCHEDULED_EVERY, Actor::Schedule);
         }
         if self.setup.versions.len() > 1 {
             let at = self.scheduler.between(Duration::ZERO, Duration::from_secs(120));
@@ -187,6 +198,7 @@ impl World {
             Actor::Sender(sender) => self.post(sender),
             Actor::Operator(operator) => self.operate(operator),
             Actor::Press(question) => self.press(question),
+            Actor::Schedule => self.run_the_schedule(),
             Actor::Events => self.receive_events(),
             Actor::Letters => self.receive_letters(),
             Actor::Deploy => {
@@ -210,7 +222,8 @@ impl World {
         }
         if self.scheduler.happens(self.setup.profile.redelivery) {
             self.models.events.deliver_again();
-            self.scheduler.note(Who::Cloud, "redelivery", "", "a group in flight", None);
+            self.models.letters.deliver_again();
+            self.scheduler.note(Who::Cloud, "redelivery", "", "a group in flight of each queue", None);
         }
         let next = self.scheduler.between(Duration::from_millis(50), Duration::from_secs(20));
         self.later(next, Actor::Redelivery);
@@ -292,7 +305,8 @@ impl World {
     fn ended(&mut self, ended: Ended) {
         match ended {
             Ended::Answered(sender, answer) => self.answered(sender, answer),
-            Ended::Operated(operator, answer) => self.operated(operator, answer),
+            Ended::Operated(operator, operation, answer) => self.operated(operator, operation, answer),
+            Ended::Scheduled(answer) => self.was_scheduled(&answer),
             Ended::Processed(batch, kept) => self.delete(&self.models.events.clone(), batch, &kept),
             Ended::Parked(batch, kept) => self.delete(&self.models.letters.clone(), batch, &kept),
         }
@@ -319,6 +333,7 @@ impl World {
             version: self.setup.versions[self.deployed].clone(),
             skew_millis,
             mood: self.setup.profile.partner,
+            illness: self.setup.illness,
             mutant: self.setup.mutant,
         };
         let function = match who {

@@ -5,6 +5,7 @@
 
 mod claims;
 mod guards;
+mod lanes;
 mod others;
 mod queues;
 mod table;
@@ -17,6 +18,7 @@ use shared::ports::WriteError;
 
 use super::containers::{Models, Ports};
 use super::flows::{Version, version};
+use super::oracle::SEEN;
 use super::ports::Rules;
 
 /// One way to break the protocol.
@@ -42,6 +44,10 @@ pub(super) enum Handler {
     OmitsUnparked,
     /// What the product does, but a yes counts for whatever is asked when it arrives.
     AnyHash,
+    /// What the product does, but an apply is a replay, whatever was planned.
+    AnyPlan,
+    /// What the product does, but the schedule does not come.
+    Unscheduled,
 }
 
 /// The product as it is.
@@ -51,7 +57,7 @@ pub(super) static NONE: Mutant = Mutant::named("none");
 static HASTY: LazyLock<Version> = LazyLock::new(|| version(|text| text.replace("after: 8s", "after: 0s")));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 38] = [
+pub(super) static ALL: [Mutant; 47] = [
     Mutant::ports("the intent is not written", |p, _| Ports { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", Rules { hold: unfenced, ..Rules::PRODUCT }),
     Mutant::rules("a write ignores the step", Rules { hold: stepless, ..Rules::PRODUCT }),
@@ -133,6 +139,24 @@ pub(super) static ALL: [Mutant; 38] = [
     }),
     Mutant::ports("the switchboard is read once", |p, _| Ports {
         board: Box::new(guards::ReadOnce(p.board, Default::default())),
+        ..p
+    }),
+    Mutant::ports("a batch counts nothing", |p, _| Ports { batches: Box::new(lanes::Uncounted(p.batches)), ..p }),
+    Mutant::ports("a batch is written whatever others wrote", |p, _| Ports {
+        batches: Box::new(lanes::Heedless(p.batches)),
+        ..p
+    }),
+    Mutant::ports("a batch takes what came after it", |p, _| Ports {
+        records: Box::new(lanes::Timeless(p.records)),
+        ..p
+    }),
+    Mutant::ports("the lane does not ask for its rate", |p, _| Ports { lane_limits: Box::new(others::Generous), ..p }),
+    Mutant::ports("a stop is overlooked", |p, _| Ports { batches: Box::new(lanes::Unstoppable(p.batches)), ..p }),
+    Mutant::handler("the schedule does not come", Handler::Unscheduled),
+    Mutant::handler("an apply does not look at its plan", Handler::AnyPlan),
+    Mutant::rules("a replay forgets what an operator said", Rules { replayed: lanes::unsaid, ..Rules::PRODUCT }),
+    Mutant::ports("what was applied last is not asked", |p, _| Ports {
+        latest: Box::new(lanes::NothingApplied(p.latest)),
         ..p
     }),
 ];

@@ -1,8 +1,11 @@
 //! What must be true once everything has come to rest.
 
+use std::time::Duration;
+
 use shared::flow::Guarantee;
 use shared::key::EventId;
 use shared::ledger::{Progress, Row, State};
+use shared::limit::Rate;
 use shared::time::Timestamp;
 
 use super::super::partner::Partner;
@@ -13,6 +16,7 @@ impl Oracle {
     /// Judges how a run ended.
     pub(in super::super) fn judge_the_end(&self, partner: &Partner) -> Result<(), Violation> {
         let seen = self.seen();
+        self.batches_ended(&seen)?;
         for (id, known) in &seen.events {
             let row = self.row(id);
             if known.acknowledged {
@@ -24,6 +28,7 @@ impl Oracle {
         }
         in_order(&seen, partner, self)?;
         self.within_caps(&seen, partner)?;
+        self.within_lane_rates(&seen)?;
         self.within_rates(&seen)
     }
 
@@ -68,12 +73,10 @@ impl Oracle {
             let partner = self.versions.iter().find_map(|flows| flows.integration(integration));
             let Some(rate) = partner.and_then(|partner| partner.pressure.rate) else { continue };
             // A token may be spent as long as its lease lives, and the call takes its way.
-            let slack = rate.lease_life() + CLOCKS + std::time::Duration::from_secs(10);
+            let slack = rate.lease_life() + CLOCKS + Duration::from_secs(10);
             for (first, from) in arrivals.iter().enumerate() {
                 for (count, to) in (1..).zip(&arrivals[first..]) {
-                    let time = to.since(*from) + slack;
-                    let refilled = f64::from(rate.count()) * time.as_secs_f64() / rate.per().as_secs_f64();
-                    if f64::from(count) > f64::from(rate.burst()) + refilled {
+                    if f64::from(count) > f64::from(rate.burst()) + refilled(&rate, to.since(*from) + slack) {
                         let seen = format!("{count} calls of `{integration}` within {:?}", to.since(*from));
                         return Err(violated(RATE, seen));
                     }
@@ -82,6 +85,11 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// How many tokens a bucket gets in a time.
+pub(super) fn refilled(rate: &Rate, time: Duration) -> f64 {
+    f64::from(rate.count()) * time.as_secs_f64() / rate.per().as_secs_f64()
 }
 
 /// Nothing of an event is applied after something of a later event of its group. Whatever was parked

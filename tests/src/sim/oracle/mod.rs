@@ -9,7 +9,10 @@ mod budgets;
 mod calls;
 mod ends;
 mod guards;
+mod lanes;
+mod plans;
 mod rows;
+mod stale;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +23,7 @@ use shared::event::Event;
 use shared::flow::{Effect, Flow, Flows};
 use shared::key::EventId;
 use shared::ledger::{Row, State};
-use shared::model::{ModelContacts, ModelLedger};
+use shared::model::{Change, ModelContacts, ModelLatest, ModelLedger};
 use shared::ports::DeadLetter;
 use shared::time::Timestamp;
 
@@ -72,16 +75,36 @@ pub(super) const WAITS_WITH_PAYLOAD: &str = "waits-with-payload";
 pub(super) const ENDED: &str = "ended";
 /// Nothing is called that is paused on the board its worker goes by, and no board is old.
 pub(super) const PAUSED: &str = "paused";
+/// A batch never sends more than it may, and has counted whatever it has sent.
+pub(super) const LANE_BOUNDED: &str = "lane-bounded";
+/// A batch replays an event once, and none that was parked or replayed after it began.
+pub(super) const LANE_ONCE: &str = "lane-once";
+/// In no stretch of time do batches replay more to a partner than their rate.
+pub(super) const LANE_RATE: &str = "lane-rate";
+/// After the faults are over every batch ends, and when it is done there is nothing that it could have replayed.
+pub(super) const LANE_ENDS: &str = "lane-ends";
+/// What has ended goes on no more: nothing is sent that was not counted before.
+pub(super) const STOPPED: &str = "stopped";
+/// What is applied is what the plan said, of the very row that it saw.
+pub(super) const PLAN_IS_TRUE: &str = "plan-is-true";
+/// An operator's word on an effect stands.
+pub(super) const RESOLVED: &str = "resolved";
+/// Where the latest wins, no replay intends a call after a newer event of its group has succeeded.
+pub(super) const LATEST_WINS: &str = "latest-wins";
 /// After the faults are over, everything comes to rest.
 pub(super) const REST: &str = "rest";
 
 /// How far two containers' clocks are apart, at most, and a little more for rounding.
 const CLOCKS: std::time::Duration = std::time::Duration::from_millis(1001);
 
+/// What an operator states of each result that it saw.
+pub(super) const SEEN: &str = "seen-by-an-operator";
+
 /// Sees everything, and judges.
 pub(super) struct Oracle {
     ledger: ModelLedger,
     contacts: ModelContacts,
+    latest: ModelLatest,
     /// Every version of the flows that may be live.
     versions: Vec<Flows>,
     seen: Mutex<Seen>,
@@ -104,6 +127,10 @@ struct Seen {
     boards: Vec<boards::Written>,
     knows: BTreeMap<Who, boards::Knows>,
     begun: BTreeMap<(EventId, Who), boards::Begun>,
+    /// The batches, by their ids.
+    lanes: BTreeMap<String, lanes::Lane>,
+    /// What operators planned, by the plans' names.
+    plans: BTreeMap<String, BTreeMap<EventId, plans::Planned>>,
 }
 
 /// What is known of one event.
@@ -127,13 +154,24 @@ struct Known {
     calls: BTreeMap<String, u32>,
     /// The epoch of each effect's last intent.
     intents: BTreeMap<String, u64>,
+    /// What the plan that it was last replayed by says of its effects.
+    fates: plans::Fates,
+    /// Whether an effect happened, as operators said.
+    verdicts: BTreeMap<String, bool>,
+    /// When its row was last written.
+    written_at: Option<Timestamp>,
     /// When a call was intended, and whether its worker had stood still before.
     intended: Vec<(Timestamp, bool)>,
 }
 
 impl Oracle {
-    pub(super) fn new(ledger: ModelLedger, contacts: ModelContacts, versions: Vec<Flows>) -> Arc<Self> {
-        Arc::new(Oracle { ledger, contacts, versions, seen: Mutex::default() })
+    pub(super) fn new(
+        ledger: ModelLedger,
+        contacts: ModelContacts,
+        latest: ModelLatest,
+        versions: Vec<Flows>,
+    ) -> Arc<Self> {
+        Arc::new(Oracle { ledger, contacts, latest, versions, seen: Mutex::default() })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -153,7 +191,7 @@ impl Oracle {
     /// What an operator states as the result of an effect that happened.
     pub(super) fn stated(&self, flow: &str, effect: &str) -> Value {
         let names = self.effect(flow, effect).into_iter().flat_map(|effect| effect.result.keys());
-        names.map(|name| (name.clone(), Value::from("seen-by-an-operator"))).collect()
+        names.map(|name| (name.clone(), Value::from(SEEN))).collect()
     }
 
     fn row(&self, id: &EventId) -> Option<Row> {
@@ -194,6 +232,9 @@ impl Oracle {
     /// Looks at every write that landed since the last look, by a worker that stood still before or did not.
     pub(super) fn observe(&self, scheduler: &Scheduler, stalled: bool) {
         for change in self.ledger.take_changes() {
+            report(scheduler, self.verdicts_stand(&change));
+            report(scheduler, self.applies(&change));
+            report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));
             report(scheduler, self.judge(&change, scheduler.now(), stalled));
             self.asks(&change);
             report(scheduler, self.waits(&change.after));
@@ -210,6 +251,13 @@ impl Oracle {
         let seen = format!("{} is {state}, and a letter of it is sent", event.id);
         report(scheduler, if dead { Ok(()) } else { Err(violated(DEAD_BEFORE_LETTER, seen)) });
     }
+}
+
+/// Who had an event replayed, and why, as its history tells: `replay 2 by ada (batch 7): they are back`.
+fn replayed_by(Change { before, after }: &Change) -> Option<(&str, &str)> {
+    before.as_ref().filter(|before| before.state == State::Dead && after.replay > before.replay)?;
+    let what = after.history.last()?.what.strip_prefix("replay ")?;
+    what.split_once(" by ")?.1.split_once(": ")
 }
 
 fn violated(invariant: &'static str, seen: impl Into<String>) -> Violation {

@@ -13,20 +13,23 @@ impl Oracle {
     pub(super) fn judge(&self, change: &Change, now: Timestamp, stalled: bool) -> Result<(), Violation> {
         let after = &change.after;
         legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
-        let mut seen = self.seen();
+        let (mut seen, mut intends) = (self.seen(), false);
         let unprepared = seen.unprepared;
         let known = seen.events.entry(after.id.clone()).or_default();
         known.flow.clone_from(&after.flow);
         known.trace = after.trace.id();
+        known.written_at = Some(now);
         known.lost_its_place |= matches!(after.state, State::Dead | State::AwaitingApproval);
         if let Some(before) = &change.before {
             known.take_over(before, after);
             self.doubts(known, before, after)?;
             if known.intend(before, after) {
                 known.intended.push((now, stalled));
+                intends = !stalled;
             }
         }
-        known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())
+        known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())?;
+        if intends { self.is_latest(&seen, after) } else { Ok(()) }
     }
 
     /// Where nobody can be asked, what is unknown stays unknown until an operator says otherwise.

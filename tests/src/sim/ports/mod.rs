@@ -10,14 +10,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use shared::model::ModelClock;
-use shared::ports::{Clock, Unavailable};
+use shared::ports::{Clock, Naps, Unavailable};
 use shared::time::Timestamp;
 
 pub(super) use ledger::{Rules, SimLedger};
 pub(super) use partners::SimPartners;
 pub(super) use pressure::{SimBoard, SimTables};
-pub(super) use queues::{SimDeadLetters, SimQueue};
+pub(super) use queues::SimQueue;
 
 use super::faults::Fault;
 use super::oracle::Oracle;
@@ -128,6 +129,14 @@ impl Seat {
     async fn latency(&self) {
         let latency = self.scheduler.between(Duration::ZERO, Duration::from_millis(12));
         self.pause(latency).await;
+    }
+}
+
+/// A container's short waits, in virtual time.
+#[async_trait]
+impl Naps for Seat {
+    async fn nap(&self, time: Duration) {
+        self.pause(time).await;
     }
 }
 

@@ -9,9 +9,10 @@ use shared::ports::Partners;
 use shared::request::PartnerRequest;
 
 use super::super::faults::Fault;
-use super::super::partner::{Arrival, Conduct, Partner};
+use super::super::partner::{Arrival, Conduct, Illness, Partner};
 use super::super::scheduler::Due;
 use super::{Seat, short};
+use crate::fixtures::NOW;
 
 /// The partners, as one container sees them.
 #[derive(Clone)]
@@ -20,6 +21,7 @@ pub(in super::super) struct SimPartners {
     pub(in super::super) partner: Arc<Partner>,
     /// How often a partner misbehaves.
     pub(in super::super) mood: f64,
+    pub(in super::super) illness: Option<Illness>,
 }
 
 #[async_trait]
@@ -56,9 +58,11 @@ impl Partners for SimPartners {
 
 impl SimPartners {
     fn conduct(&self, fault: Option<Fault>) -> Conduct {
-        match fault {
-            Some(Fault::TimeOutDone) => Conduct::Hang { late: Some(Duration::ZERO) },
-            Some(Fault::Echo) => Conduct::Hang { late: Some(Duration::from_secs(3)) },
+        let ill = self.illness.filter(|illness| self.seat.scheduler.now() < NOW + illness.lasts);
+        match (fault, ill) {
+            (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(Duration::ZERO) },
+            (Some(Fault::Echo), _) => Conduct::Hang { late: Some(Duration::from_secs(3)) },
+            (_, Some(illness)) => illness.conduct,
             _ if !self.seat.scheduler.healed() && self.seat.scheduler.happens(self.mood) => {
                 Conduct::drawn(&self.seat.scheduler)
             }

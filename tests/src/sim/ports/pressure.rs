@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use futures::executor::block_on;
+use shared::batch::Batches;
 use shared::budget::{Budget, Spending};
 use shared::cap::{Count, Counter};
 use shared::contact::{ContactId, Fields, Upsert, Upserted};
@@ -9,11 +10,12 @@ use shared::key::EventId;
 use shared::ledger::Lease;
 use shared::limit::Draw;
 use shared::model::{
-    ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure, ModelSecrets,
+    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure,
+    ModelSecrets,
 };
 use shared::ports::{
-    BoardStore, Boards, Breakers, Budgets, Caps, Contacts, CountError, Drawn, Latest, Limits, SecretStore, Slots,
-    Swapped, Taken, Unavailable, WriteError,
+    BatchStore, BoardStore, Boards, Breakers, Budgets, Caps, Contacts, CountError, Drawn, Latest, Limits, SecretStore,
+    Slots, Swapped, Taken, Unavailable, WriteError,
 };
 use shared::pressure::{State, Take};
 use shared::signature::Secret;
@@ -33,6 +35,7 @@ pub(in super::super) struct SimTables {
     pub(in super::super) board: ModelBoard,
     pub(in super::super) contacts: ModelContacts,
     pub(in super::super) latest: ModelLatest,
+    pub(in super::super) batches: ModelBatches,
     pub(in super::super) secrets: ModelSecrets,
 }
 
@@ -178,6 +181,24 @@ impl Latest for SimTables {
         let again = move || drop(block_on(latest.apply(&late, received_at, expires_at)));
         let call = Call::of("write latest", "").with_echo(again);
         self.seat.call(call, self.latest.apply(key, received_at, expires_at), told).await?
+    }
+}
+
+#[async_trait]
+impl BatchStore for SimTables {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        self.seat.call(Call::of("read batches", ""), BatchStore::read(&self.batches), told).await?
+    }
+
+    async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {
+        let (store, late) = (self.batches.clone(), batches.clone());
+        let again = move || drop(block_on(store.put(&late, seen)));
+        let put = async {
+            let version = self.batches.put(batches, seen).await?;
+            self.seat.oracle.batches_written(batches, &self.seat.scheduler);
+            Ok(version)
+        };
+        self.seat.call(Call::of("put batches", "").with_echo(again), put, told).await?
     }
 }
 

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::executor::block_on;
 use shared::event::Event;
 use shared::ledger::Reason;
 use shared::model::ModelQueue;
-use shared::ports::{DeadLetter, DeadLetters, Queue, Unavailable, Visibility};
+use shared::ports::{DeadLetter, DeadLetters, Queue, Tick, Ticks, Unavailable, Visibility};
 
 use super::{Call, Seat, short, told};
 
-/// The queue of events, as one container sees it.
+/// A queue as one container sees it: that of events, or that of dead letters.
 #[derive(Clone)]
 pub(in super::super) struct SimQueue {
     pub(in super::super) seat: Seat,
@@ -22,10 +23,10 @@ impl Queue for SimQueue {
     async fn send(&self, event: &Event) -> Result<(), Unavailable> {
         let (queue, late) = (self.queue.clone(), event.clone());
         let about = format!("{} r{}", short(event.id.as_str()), event.replay);
-        let again = move || drop(futures::executor::block_on(queue.send(&late)));
+        let again = move || drop(block_on(Queue::send(&queue, &late)));
         let send = async {
             self.seat.oracle.sent(event, &self.seat.scheduler);
-            self.queue.send(event).await
+            Queue::send(&self.queue, event).await
         };
         self.seat.call(Call::of("send", &about).with_echo(again), send, told).await?
     }
@@ -33,7 +34,7 @@ impl Queue for SimQueue {
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
         let mut sent = Vec::new();
         for event in events {
-            sent.push(self.send(event).await);
+            sent.push(Queue::send(self, event).await);
         }
         sent
     }
@@ -49,20 +50,23 @@ impl Visibility for SimQueue {
     }
 }
 
-/// The queue of dead letters, as one container sees it.
-#[derive(Clone)]
-pub(in super::super) struct SimDeadLetters {
-    pub(in super::super) seat: Seat,
-    pub(in super::super) queue: ModelQueue,
-}
-
 #[async_trait]
-impl DeadLetters for SimDeadLetters {
+impl DeadLetters for SimQueue {
     async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
         if !matches!(letter.death.reason, Reason::Malformed | Reason::Orphaned) {
             self.seat.oracle.buried(letter, &self.seat.scheduler);
         }
         let about = format!("{} {}", short(&letter.deduplication_id), letter.death.reason.as_str());
         self.seat.call(Call::of("bury", &about), self.queue.bury(letter), told).await?
+    }
+}
+
+#[async_trait]
+impl Ticks for SimQueue {
+    async fn send(&self, tick: &Tick) -> Result<(), Unavailable> {
+        let (queue, late) = (self.queue.clone(), tick.clone());
+        let again = move || drop(block_on(Ticks::send(&queue, &late)));
+        let call = Call::of("send tick", &tick.batch).with_echo(again);
+        self.seat.call(call, Ticks::send(&self.queue, tick), told).await?
     }
 }

@@ -1,0 +1,149 @@
+//! The schedule, and operators who work on many at once: they open batches and stop them, and plan now what they
+//! apply later.
+
+use std::time::Duration;
+
+use futures::executor::block_on;
+use replay::{Failure, Operation, PlanSeen, operate};
+use serde_json::Value;
+use shared::batch::{Batch, Batches, Filter, Progress};
+use shared::key::EventId;
+use shared::ledger::{Reason, Row, State};
+use shared::ports::BatchStore as _;
+
+use super::containers::{Ended, Function, REPLAY_TIMEOUT};
+use super::mutants::Handler;
+use super::operators::drop_it;
+use super::scheduler::Actor;
+use super::timeline::Who;
+use super::world::World;
+
+/// The template's number.
+pub(super) const SCHEDULED_EVERY: Duration = Duration::from_secs(600);
+
+/// How often the schedule comes at the end, while it has something to do.
+const LAST_SCHEDULES: u32 = 4;
+
+/// How often an operator works on many, instead of on one.
+const MANY: f64 = 0.5;
+
+/// A plan that an operator holds: what it is called, and what it saw.
+#[derive(Clone)]
+pub(super) struct Planned {
+    name: String,
+    events: Vec<PlanSeen>,
+}
+
+impl World {
+    pub(super) fn run_the_schedule(&mut self) {
+        let Some((who, Function::Replay(replay))) = self.idle(|who| matches!(who, Who::Replay(_))) else {
+            return self.later(Duration::from_secs(1), Actor::Schedule);
+        };
+        self.schedules += 1;
+        if self.setup.mutant.handler == Handler::Unscheduled {
+            return;
+        }
+        if self.schedules < self.setup.schedules {
+            self.later(SCHEDULED_EVERY, Actor::Schedule);
+        }
+        self.scheduler.note(Who::Cloud, "schedule", &who.to_string(), "", None);
+        let work = async move { Ended::Scheduled(operate(&replay, Operation::Schedule).await) };
+        self.invoke(who, REPLAY_TIMEOUT, None, work);
+    }
+
+    pub(super) fn was_scheduled(&mut self, answer: &Result<Value, Failure>) {
+        let told = answer.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+        self.scheduler.note(Who::Cloud, "scheduled", "", &told, None);
+    }
+
+    /// When all else is at rest, the schedule drives on what nothing else drives.
+    pub(super) fn schedule_once_more(&mut self) -> bool {
+        let unsent = |row: &Row| row.state == State::Queued && row.parked.is_some();
+        let waits = self.running().next().is_some() || self.models.ledger.rows().iter().any(unsent);
+        let wanted = waits && self.schedules < self.setup.schedules + LAST_SCHEDULES;
+        if wanted {
+            self.later(SCHEDULED_EVERY, Actor::Schedule);
+        }
+        wanted
+    }
+
+    fn running(&self) -> impl Iterator<Item = Batch> {
+        let stored = block_on(self.models.batches.read()).expect("the model answers");
+        let batches = stored.map(|stored| Batches::read(&stored.text)).unwrap_or_default();
+        batches.all().to_vec().into_iter().filter(|batch| batch.progress == Progress::Running)
+    }
+
+    pub(super) fn work_on_many(&self, number: usize) -> Option<Operation> {
+        if !self.scheduler.happens(MANY) {
+            return None;
+        }
+        match self.scheduler.below(8) {
+            0..=2 => self.open_a_batch(number),
+            3 => self.stop_a_batch(number),
+            4 | 5 => self.plan(number),
+            _ => self.apply(number),
+        }
+    }
+
+    pub(super) fn open_a_batch(&self, _: usize) -> Option<Operation> {
+        let flow = self.one_of(self.setup.versions[0].flows.all().map(|flow| flow.name.as_str())).to_owned();
+        let reason = [None, Some(Reason::Terminal), Some(Reason::AttemptsSpent)][self.index(3)];
+        let flow = self.scheduler.happens(0.3).then_some(flow);
+        let only = Filter { flow, reason, ..Filter::default() };
+        let (max, rate) = ([1, 2, 5, 20][self.index(4)], [5, 12, 60, 600][self.index(4)]);
+        Some(Operation::Batch { only, max, rate, by: "ada".into(), reason: "they are back".into() })
+    }
+
+    /// A batch of everything, slow enough to be stopped.
+    pub(super) fn open_for_all(&self, _: usize) -> Option<Operation> {
+        let only = Filter::default();
+        Some(Operation::Batch { only, max: 20, rate: 5, by: "ada".into(), reason: "they are back".into() })
+    }
+
+    pub(super) fn stop_a_batch(&self, _: usize) -> Option<Operation> {
+        let Batch { id: batch, .. } = self.running().next()?;
+        Some(Operation::Stop { batch, by: "ada".into(), reason: "too soon".into() })
+    }
+
+    pub(super) fn plan(&self, _: usize) -> Option<Operation> {
+        let max = 1 + self.index(3);
+        Some(Operation::Plan { ids: Vec::new(), only: Filter::default(), max })
+    }
+
+    /// An operator has made a plan.
+    pub(super) fn planned(&mut self, number: usize, plan: &Value) {
+        let name = self.oracle.planned(plan);
+        let seen = |event: &Value| {
+            let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+            PlanSeen { id: EventId::named(text("id")), hash: text("hash") }
+        };
+        let events: Vec<PlanSeen> = plan["events"].as_array().into_iter().flatten().map(seen).collect();
+        self.operators[number].plan = (!events.is_empty()).then_some(Planned { name, events });
+    }
+
+    pub(super) fn apply(&self, number: usize) -> Option<Operation> {
+        let Planned { name, events } = self.operators[number].plan.clone()?;
+        Some(Operation::Apply { events, by: "ada".into(), reason: name })
+    }
+
+    /// Says what happened where nobody knew, or replays.
+    pub(super) fn take_one_on(&self, _: usize) -> Option<Operation> {
+        Some(self.take_on(&self.first_parked()?))
+    }
+
+    pub(super) fn drop_one(&self, _: usize) -> Option<Operation> {
+        Some(drop_it(&self.first_parked()?))
+    }
+
+    pub(super) fn schedule(&self, _: usize) -> Option<Operation> {
+        Some(Operation::Schedule)
+    }
+
+    fn first_parked(&self) -> Option<Row> {
+        self.models.ledger.rows().into_iter().find(|row| row.parked.is_some())
+    }
+
+    fn index(&self, end: u64) -> usize {
+        usize::try_from(self.scheduler.below(end)).unwrap_or_default()
+    }
+}
