@@ -57,6 +57,8 @@ fn the_simulation_has_the_same_numbers() {
     assert_eq!(here, (sim::PROCESSOR_TIMEOUT, sim::LEASE, sim::VISIBILITY));
     let receives = "/Resources/EventsQueue/Properties/RedrivePolicy/maxReceiveCount";
     assert_eq!(template.number(receives), sim::MAX_RECEIVES as u64);
+    let every = template.at("/Resources/ReplayFunction/Properties/Events/Schedule/Properties/Schedule");
+    assert_eq!(*every, format!("rate({} minutes)", sim::SCHEDULED_EVERY.as_secs() / 60));
 }
 
 /// The local cloud is quicker, by the same rules.

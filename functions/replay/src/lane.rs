@@ -237,7 +237,8 @@ async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
             replays: Some(SCHEDULED_REPLAYS - 1),
             ..Filter::default()
         };
-        let count = rows.iter().filter(|row| filter.takes(row)).take(left).count();
+        let healing = |row: &&Row| filter.takes(row) && row.may_replay().is_ok();
+        let count = rows.iter().filter(healing).take(left).count();
         left -= count;
         if let Ok(max @ 1..) = u32::try_from(count) {
             opened.push(open(replay, filter, max, DEFAULT_RATE, "schedule", "it may have healed").await?);

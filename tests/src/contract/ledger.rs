@@ -43,6 +43,7 @@ on_model_and_emulator!(
     a_row_that_moved_on_is_not_replaced,
     a_payload_is_kept_and_forgotten,
     the_parked_are_listed_newest_first_until_they_are_claimed,
+    the_parked_wait_oldest_first_within_a_time,
 );
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -254,4 +255,25 @@ async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl 
     assert_eq!(listed(ledger.parked(100).await.expect("an answer")).len(), 3, "it is listed until it is claimed");
     claimed(&ledger, &ids[1], NOW).await;
     assert_eq!(listed(ledger.parked(100).await.expect("an answer")), [ids[2].clone(), ids[0].clone()]);
+}
+
+async fn the_parked_wait_oldest_first_within_a_time(ledger: impl Ledger) {
+    // A time of its own, so that nobody else's are found.
+    let began = NOW + Duration::from_secs(2_000_000_000 + u64::from(std::process::id()));
+    let at = |millis: u64| began + Duration::from_millis(millis);
+    let mut ids = Vec::new();
+    for millis in [10, 40, 20, 30] {
+        let event = admitted(&ledger, "waiting").await;
+        let seen = row(&ledger, &event.id).await;
+        ledger.replace(Some(&seen), &seen.clone().park(at(millis))).await.expect("unchanged");
+        ids.push(event.id);
+    }
+    let waiting = async |since, until, limit| -> Vec<EventId> {
+        let rows = ledger.waiting(at(since), at(until), limit).await.expect("an answer");
+        rows.into_iter().map(|row| row.id).collect()
+    };
+    assert_eq!(waiting(0, 100, 10).await, [0, 2, 3, 1].map(|n: usize| ids[n].clone()));
+    assert_eq!(waiting(20, 30, 10).await, [2, 3].map(|n: usize| ids[n].clone()), "both ends are within");
+    assert_eq!(waiting(0, 100, 2).await, [0, 2].map(|n: usize| ids[n].clone()), "the oldest of all shards");
+    assert_eq!(waiting(50, 100, 10).await, []);
 }

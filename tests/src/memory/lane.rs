@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::key::EventId;
-use shared::ledger::State;
+use shared::ledger::{Progress, Row, State};
 use shared::model::Script;
-use shared::ports::Clock;
+use shared::ports::{Clock, Records};
 
 use super::world::{World, flows_with};
 use crate::fixtures::lead_of;
@@ -103,7 +103,7 @@ async fn a_batch_goes_slowly_and_replays_each_once() {
     assert_eq!(world.partners.calls().len(), 12 + 10, "as many as it may, each once");
     let mut states = Vec::new();
     for id in &ids {
-        states.push(world.row(&EventId::named(id.as_str())).await.state);
+        states.push(state(&world, id).await);
     }
     assert_eq!(states.iter().filter(|state| **state == State::Succeeded).count(), 10);
     assert_eq!(states[10..], [State::Dead, State::Dead], "the oldest first");
@@ -173,4 +173,130 @@ async fn the_schedule_replays_at_most_twenty_and_nothing_of_a_flow_that_does_not
         run_lane(&world).await;
         assert_eq!(world.partners.calls().len(), 25 * 3 + replayed, "{written}");
     }
+}
+
+/// A batch and its tick, as a crash between the two leaves them, and all ticks lost.
+async fn opened_without_a_tick(world: &World, only: Value) -> Value {
+    let batch = operate(world, by(json!({"op": "batch", "only": only}))).await;
+    for delivered in world.dead_letters.receive(10) {
+        world.dead_letters.delete(&delivered.receipt);
+    }
+    batch
+}
+
+#[tokio::test]
+async fn a_batch_whose_tick_was_lost_is_driven_on_by_the_schedule() {
+    let world = World::new();
+    let ids = with_dead(&world, 1).await;
+    opened_without_a_tick(&world, json!({})).await;
+    world.clock.advance(Duration::from_secs(600));
+    run_lane(&world).await;
+    assert_eq!(state(&world, &ids[0]).await, State::Dead, "nothing drives it");
+    operate(&world, json!({"op": "schedule"})).await;
+    run_lane(&world).await;
+    assert_eq!(state(&world, &ids[0]).await, State::Succeeded);
+    let status = operate(&world, json!({"op": "status"})).await;
+    assert_eq!(status["batches"][0]["progress"], "done");
+}
+
+#[tokio::test]
+async fn any_tick_drives_the_oldest_batch_and_the_others_after_it() {
+    let world = World::new();
+    with_dead(&world, 2).await;
+    opened_without_a_tick(&world, json!({"reason": "expired"})).await;
+    operate(&world, by(json!({"op": "batch", "rate": 600}))).await;
+    operate(&world, by(json!({"op": "batch", "max": 1}))).await;
+    run_lane(&world).await;
+    let status = operate(&world, json!({"op": "status"})).await;
+    let batches = status["batches"].as_array().expect("a list");
+    let ends: Vec<_> = batches.iter().map(|batch| (&batch["progress"], &batch["replayed"])).collect();
+    assert_eq!(ends, [(&json!("done"), &json!(0)), (&json!("done"), &json!(2)), (&json!("done"), &json!(0))]);
+}
+
+/// What is older than a crowd of others is reached, too.
+#[tokio::test]
+async fn a_batch_comes_to_what_it_wants_behind_many_that_it_does_not() {
+    let world = World::new();
+    world.partners.script(vec![Script::Status(422); 150]);
+    for n in 0..150 {
+        world.post(&lead_of(&format!("other_{n}"), &format!("o{n}@example.com"))).await.expect("a good lead");
+    }
+    while world.events.depth() + world.dead_letters.depth() > 0 {
+        world.poll().await;
+        world.park().await;
+    }
+    world.clock.advance(Duration::from_secs(1));
+    let ids = with_dead(&world, 1).await;
+    operate(&world, by(json!({"op": "batch", "only": {"error": "400"}}))).await;
+    run_lane(&world).await;
+    assert_eq!(state(&world, &ids[0]).await, State::Succeeded);
+    assert_eq!(world.partners.calls().len(), 150 + 1 + 1, "and no other is replayed");
+}
+
+/// The row was written, and the worker was lost before it sent the message.
+#[tokio::test]
+async fn what_was_replayed_and_never_sent_is_sent_by_the_schedule() {
+    let world = World::new();
+    let ids = with_dead(&world, 1).await;
+    let row = row(&world, &ids[0]).await;
+    let next = row.clone().replayed("ada", "it is back", world.clock.now()).expect("it is dead");
+    world.ledger.replace(Some(&row), &next).await.expect("nobody else writes");
+    let scheduled = operate(&world, json!({"op": "schedule"})).await;
+    assert_eq!(scheduled["sent"], 1, "{scheduled}");
+    world.drain().await;
+    assert_eq!(state(&world, &ids[0]).await, State::Succeeded);
+    assert_eq!(operate(&world, json!({"op": "schedule"})).await["sent"], 0);
+}
+
+/// What a newer event has overtaken costs a batch nothing.
+#[tokio::test]
+async fn a_batch_is_not_spent_on_what_is_stale() {
+    let world = World::with(flows_with(|yaml| yaml.replace("\nttl:", "\nlatest_wins: true\nttl:")));
+    let stale = with_dead(&world, 1).await;
+    world.post(&lead_of("evt_newer", "0@example.com")).await.expect("a good lead");
+    world.drain().await;
+    let lead = lead_of("evt_other", "other@example.com");
+    world.partners.script([Script::Status(400)]);
+    let other = world.post(&lead).await.expect("a good lead").id.to_string();
+    world.drain().await;
+    world.park().await;
+    operate(&world, by(json!({"op": "batch", "max": 1}))).await;
+    run_lane(&world).await;
+    assert_eq!(state(&world, &other).await, State::Succeeded);
+    assert_eq!(state(&world, &stale[0]).await, State::Dead);
+}
+
+/// A worker crashed during the call, and the queue gave up: a replay could find out, but the plan held it back.
+#[tokio::test]
+async fn an_apply_sends_nothing_that_its_plan_held_back() {
+    let world = World::new();
+    let ids = with_dead(&world, 1).await;
+    let row = row(&world, &ids[0]).await;
+    let mut next = row.clone();
+    next.step += 1;
+    next.effects.values_mut().for_each(|entry| entry.progress = Progress::Intent);
+    world.ledger.replace(Some(&row), &next).await.expect("nobody else writes");
+    let plan = operate(&world, json!({"op": "plan", "ids": ids})).await;
+    assert_eq!(plan["events"][0]["steps"], json!([{"effect": "crm", "fate": "unknown"}]));
+    let events = json!([{"id": ids[0], "hash": plan["events"][0]["hash"]}]);
+    let applied = operate(&world, by(json!({"op": "apply", "events": events}))).await;
+    assert!(applied["applied"][0]["error"].to_string().contains("nobody knows whether"), "{applied}");
+    assert_eq!(state(&world, &ids[0]).await, State::Dead);
+}
+
+#[tokio::test]
+async fn a_batch_that_has_ended_is_not_stopped() {
+    let world = World::new();
+    let batch = operate(&world, by(json!({"op": "batch"}))).await;
+    run_lane(&world).await;
+    let refused = operate(&world, by(json!({"op": "stop", "batch": batch["id"]}))).await;
+    assert!(refused["error"].to_string().contains("is done"), "{refused}");
+}
+
+async fn row(world: &World, id: &str) -> Row {
+    world.row(&EventId::named(id)).await
+}
+
+async fn state(world: &World, id: &str) -> State {
+    row(world, id).await.state
 }

@@ -8,7 +8,7 @@ use replay::{Failure, Operation, PlanSeen, operate};
 use serde_json::Value;
 use shared::batch::{Batch, Batches, Filter, Progress};
 use shared::key::EventId;
-use shared::ledger::{Reason, Row, State};
+use shared::ledger::{Row, State};
 use shared::ports::BatchStore as _;
 
 use super::containers::{Ended, Function, REPLAY_TIMEOUT};
@@ -19,13 +19,13 @@ use super::timeline::Who;
 use super::world::World;
 
 /// The template's number.
-pub(super) const SCHEDULED_EVERY: Duration = Duration::from_secs(600);
+pub(crate) const SCHEDULED_EVERY: Duration = Duration::from_secs(600);
 
 /// How often the schedule comes at the end, while it has something to do.
 const LAST_SCHEDULES: u32 = 4;
 
-/// How often an operator works on many, instead of on one.
-const MANY: f64 = 0.5;
+/// How often an operator stops a batch that goes on.
+const STOPS: f64 = 0.3;
 
 /// A plan that an operator holds: what it is called, and what it saw.
 #[derive(Clone)]
@@ -67,30 +67,31 @@ impl World {
         wanted
     }
 
-    fn running(&self) -> impl Iterator<Item = Batch> {
+    pub(super) fn running(&self) -> impl Iterator<Item = Batch> {
         let stored = block_on(self.models.batches.read()).expect("the model answers");
         let batches = stored.map(|stored| Batches::read(&stored.text)).unwrap_or_default();
         batches.all().to_vec().into_iter().filter(|batch| batch.progress == Progress::Running)
     }
 
     pub(super) fn work_on_many(&self, number: usize) -> Option<Operation> {
-        if !self.scheduler.happens(MANY) {
-            return None;
+        if self.running().next().is_some() && self.scheduler.happens(STOPS) {
+            return self.stop_a_batch(number);
         }
-        match self.scheduler.below(8) {
-            0..=2 => self.open_a_batch(number),
-            3 => self.stop_a_batch(number),
-            4 | 5 => self.plan(number),
-            _ => self.apply(number),
+        match self.scheduler.below(4) {
+            0 => self.open_a_batch(number),
+            1 => self.apply(number).or_else(|| self.plan(number)),
+            _ => None,
         }
     }
 
+    /// A batch of what is like something that is parked, in its flow or in what it died of.
     pub(super) fn open_a_batch(&self, _: usize) -> Option<Operation> {
-        let flow = self.one_of(self.setup.versions[0].flows.all().map(|flow| flow.name.as_str())).to_owned();
-        let reason = [None, Some(Reason::Terminal), Some(Reason::AttemptsSpent)][self.index(3)];
-        let flow = self.scheduler.happens(0.3).then_some(flow);
+        let rows: Vec<Row> = self.models.ledger.rows().into_iter().filter(|row| row.death.is_some()).collect();
+        let row = rows.get(self.index(rows.len() as u64))?;
+        let flow = self.scheduler.happens(0.3).then(|| row.flow.clone());
+        let reason = row.death.as_ref().map(|death| death.reason).filter(|_| self.scheduler.happens(0.3));
         let only = Filter { flow, reason, ..Filter::default() };
-        let (max, rate) = ([1, 2, 5, 20][self.index(4)], [5, 12, 60, 600][self.index(4)]);
+        let (max, rate) = ([1, 2, 5, 20][self.index(4)], [5, 5, 12, 60, 600][self.index(5)]);
         Some(Operation::Batch { only, max, rate, by: "ada".into(), reason: "they are back".into() })
     }
 
@@ -106,6 +107,7 @@ impl World {
     }
 
     pub(super) fn plan(&self, _: usize) -> Option<Operation> {
+        self.first_parked()?;
         let max = 1 + self.index(3);
         Some(Operation::Plan { ids: Vec::new(), only: Filter::default(), max })
     }

@@ -8,7 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`seeds`] | what a seed stands for: flows, events, containers, operators, a profile of faults |
-//! | [`world`] | one run from its first event to its rest; [`containers`], [`polling`], [`senders`], [`presses`], [`operators`], [`switching`] and [`contacts`] take part |
+//! | [`world`] | one run from its first event to its rest; [`containers`], [`polling`], [`senders`], [`presses`], [`operators`], [`lane`], [`switching`] and [`contacts`] take part |
 //! | [`ports`] | the ports as containers see them: the models, with turns and faults |
 //! | [`partner`] | the partners: how they misbehave, and what they keep promising |
 //! | [`faults`] | what can go wrong, how often, or once at one call |
@@ -58,3 +58,4 @@ mod timeline;
 mod world;
 
 pub(crate) use containers::{LEASE, MAX_RECEIVES, PROCESSOR_TIMEOUT, VISIBILITY};
+pub(crate) use lane::SCHEDULED_EVERY;

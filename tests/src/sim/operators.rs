@@ -116,7 +116,8 @@ impl World {
     fn look_again(&mut self, number: usize) {
         self.operators[number].rounds += 1;
         if !self.closes(number) {
-            let most = if matches!(self.setup.shift, Shift::Script(_)) { 5 } else { 400 };
+            let hurries = matches!(self.setup.shift, Shift::Script(_)) || self.running().next().is_some();
+            let most = if hurries { 5 } else { 400 };
             let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(most));
             self.later(next, Actor::Operator(number));
             if matches!(self.setup.shift, Shift::Many) && self.scheduler.happens(AT_ONCE) {

@@ -38,7 +38,7 @@ impl World {
         if self.scheduler.happens(0.5) { json!({"max_attempts": 2}) } else { json!({}) }
     }
 
-    pub(super) fn one_of<'n>(&self, names: impl Iterator<Item = &'n str>) -> &'n str {
+    fn one_of<'n>(&self, names: impl Iterator<Item = &'n str>) -> &'n str {
         let names: Vec<&str> = names.collect();
         names[usize::try_from(self.scheduler.below(names.len() as u64)).unwrap_or_default()]
     }

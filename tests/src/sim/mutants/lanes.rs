@@ -5,7 +5,7 @@ use shared::batch::{Batch, Batches, Progress};
 use shared::event::Event;
 use shared::key::EventId;
 use shared::ledger::{Progress as Effect, Row};
-use shared::ports::{BatchStore, Latest, Records, Rows, Unavailable, WriteError};
+use shared::ports::{BatchStore, Latest, Records, Rows, Tick, Ticks, Unavailable, WriteError};
 use shared::switchboard::Stored;
 use shared::time::Timestamp;
 
@@ -67,6 +67,16 @@ fn each(batches: Batches, change: impl Fn(&mut Batch)) -> Batches {
         });
         changed.expect("it is there")
     })
+}
+
+/// Leaves every batch to itself.
+pub(super) struct NoTicks;
+
+#[async_trait]
+impl Ticks for NoTicks {
+    async fn send(&self, _: &Tick) -> Result<(), Unavailable> {
+        Ok(())
+    }
 }
 
 /// Takes everything to have been parked when it came.

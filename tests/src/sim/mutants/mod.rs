@@ -57,7 +57,7 @@ pub(super) static NONE: Mutant = Mutant::named("none");
 static HASTY: LazyLock<Version> = LazyLock::new(|| version(|text| text.replace("after: 8s", "after: 0s")));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 47] = [
+pub(super) static ALL: [Mutant; 48] = [
     Mutant::ports("the intent is not written", |p, _| Ports { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", Rules { hold: unfenced, ..Rules::PRODUCT }),
     Mutant::rules("a write ignores the step", Rules { hold: stepless, ..Rules::PRODUCT }),
@@ -152,6 +152,7 @@ pub(super) static ALL: [Mutant; 47] = [
     }),
     Mutant::ports("the lane does not ask for its rate", |p, _| Ports { lane_limits: Box::new(others::Generous), ..p }),
     Mutant::ports("a stop is overlooked", |p, _| Ports { batches: Box::new(lanes::Unstoppable(p.batches)), ..p }),
+    Mutant::ports("no tick is sent", |p, _| Ports { ticks: Box::new(lanes::NoTicks), ..p }),
     Mutant::handler("the schedule does not come", Handler::Unscheduled),
     Mutant::handler("an apply does not look at its plan", Handler::AnyPlan),
     Mutant::rules("a replay forgets what an operator said", Rules { replayed: lanes::unsaid, ..Rules::PRODUCT }),
