@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::aws::Endpoint;
+use crate::metrics;
 
 /// What an invocation came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,7 +26,8 @@ pub enum Outcome {
     Throttled,
 }
 
-/// The emulator's Invoke API. Each invocation's log tail goes to a file of the function's own.
+/// The emulator's Invoke API. Each invocation's log tail goes to a file of the function's own, and what it
+/// counts to CloudWatch.
 #[derive(Clone, Debug)]
 pub struct Lambda {
     endpoint: Endpoint,
@@ -57,6 +59,7 @@ impl Lambda {
     fn keep_log(&self, function: &str, headers: &HeaderMap) {
         let Some(tail) = headers.get("x-amz-log-result") else { return };
         let Ok(mut text) = BASE64_STANDARD.decode(tail) else { return };
+        metrics::extract(&self.endpoint, &text);
         text.push(b'\n');
         let file = self.logs.join(format!("{function}.log"));
         let opened = OpenOptions::new().create(true).append(true).open(file);

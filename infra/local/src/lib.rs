@@ -36,6 +36,7 @@ pub mod console;
 pub mod gateway;
 pub mod journal;
 pub mod lambda;
+mod metrics;
 pub mod partners;
 pub mod poller;
 

@@ -1,0 +1,94 @@
+//! What CloudWatch does with a function's log: each line in the embedded metric format becomes metrics.
+//! The emulator keeps logs and metrics, and does not make the one into the other.
+//!
+//! It happens beside the invocation, and at most once: a metric that is lost locally is missed by nobody.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::aws::Endpoint;
+
+/// An emulator that is frozen must not gather a crowd of us.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Puts the metrics of a log where they can be asked for, and lets its caller go on at once.
+pub(crate) fn extract(endpoint: &Endpoint, log: &[u8]) {
+    for (namespace, data) in metrics(&String::from_utf8_lossy(log)) {
+        let endpoint = endpoint.clone();
+        let input = json!({"Namespace": namespace, "MetricData": data});
+        tokio::spawn(async move {
+            let put = endpoint.act("monitoring", "GraniteServiceVersion20100801.PutMetricData", input);
+            let _ = timeout(PATIENCE, put).await;
+        });
+    }
+}
+
+/// What a log says to count, by namespace.
+fn metrics(log: &str) -> BTreeMap<String, Vec<Value>> {
+    let mut metrics: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for line in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
+            let namespace = directive["Namespace"].as_str().unwrap_or_default().to_owned();
+            let sets = directive["Dimensions"].as_array().into_iter().flatten();
+            metrics.entry(namespace).or_default().extend(sets.flat_map(|names| data(&line, directive, names)));
+        }
+    }
+    metrics
+}
+
+/// Each metric of a directive, under one set of dimensions.
+fn data(line: &Value, directive: &Value, names: &Value) -> Vec<Value> {
+    let seconds = line["_aws"]["Timestamp"].as_i64().map(|millis| millis as f64 / 1000.0);
+    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let dimensions: Vec<Value> = names.map(|name| json!({"Name": name, "Value": line[name]})).collect();
+    let metrics = directive["Metrics"].as_array().into_iter().flatten();
+    let datum = |metric: &Value| {
+        let value = &line[metric["Name"].as_str()?];
+        value.is_number().then(|| {
+            json!({"MetricName": metric["Name"], "Unit": metric["Unit"], "Value": value,
+                   "Timestamp": seconds, "Dimensions": dimensions})
+        })
+    };
+    metrics.filter_map(datum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Value {
+        json!({
+            "_aws": {
+                "Timestamp": 7500,
+                "CloudWatchMetrics": [{
+                    "Namespace": "Ledgerline",
+                    "Dimensions": [["Flow", "State"]],
+                    "Metrics": [{"Name": "EventsSettled", "Unit": "Count"},
+                                {"Name": "TimeToSettled", "Unit": "Milliseconds"}],
+                }],
+            },
+            "EventsSettled": 1, "TimeToSettled": 1200, "Flow": "lead-routing", "State": "succeeded",
+        })
+    }
+
+    #[test]
+    fn lines_become_the_metrics_that_they_name() {
+        let dimensions = json!([{"Name": "Flow", "Value": "lead-routing"}, {"Name": "State", "Value": "succeeded"}]);
+        let datum = |name: &str, unit: &str, value: u64| json!({"MetricName": name, "Unit": unit, "Value": value, "Timestamp": 7.5, "Dimensions": dimensions});
+        let data = vec![datum("EventsSettled", "Count", 1), datum("TimeToSettled", "Milliseconds", 1200)];
+        let log = format!("{}\n{{\"level\": \"INFO\"}}\ncut off}}\n{0}", line());
+        let twice = [data.clone(), data].concat();
+        assert_eq!(metrics(&log), BTreeMap::from([("Ledgerline".to_owned(), twice)]));
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_alone() {
+        let mut odd = line();
+        odd["TimeToSettled"] = json!("soon");
+        assert_eq!(metrics(&odd.to_string())["Ledgerline"].len(), 1);
+        assert_eq!(metrics(r#"{"level": "INFO", "message": "parked"}"#), BTreeMap::new());
+    }
+}
