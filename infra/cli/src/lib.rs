@@ -1,21 +1,38 @@
 //! The operator's command.
 //!
-//! Each group of verbs is a module: [`flows`] says what the flow files mean. A verb gathers, then shows:
+//! Each group of verbs is a module: [`flows`] says what the flow files mean; `dead`, `replay`, `decide` and
+//! `switch` ask the replay function of a [`cloud`]; `latency` asks its CloudWatch. A verb gathers, then shows:
 //! what it found is plain data first, so that `--json` and the tables for people tell the same.
 //!
-//! Deliberately absent: values of events. A plan or a report names places, shapes and keys.
+//! Deliberately absent: values of events. A plan or a report names places, shapes and keys; a page has the
+//! masked preview that the function makes.
 
+mod args;
+mod cloud;
 mod completions;
+mod confirm;
 mod delivery;
 mod folder;
+mod interrupt;
+mod outcome;
 pub mod output;
+mod trouble;
+mod who;
 
+mod dead;
+mod decide;
 pub mod flows;
+mod latency;
+mod replay;
+mod switch;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+use cloud::At;
+use trouble::Trouble;
 
 /// Ledgerline: partner webhooks in, each side effect at most once.
 #[derive(Debug, Parser)]
@@ -23,19 +40,71 @@ use clap::{Parser, Subcommand};
 pub struct Cli {
     #[command(subcommand)]
     verb: Verb,
+    /// Print JSON for scripts.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    at: At,
 }
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all is well
-  1  there are problems
+  1  there are problems, a batch was stopped, or you said no
   2  wrong usage, or a file that cannot be read
   3  a change makes old events new again (flows diff)
+  4  refused: the function said no, and nothing was changed
+  5  not reached: AWS, the function or the local cloud; or its answer was lost
+  6  some were done, and some refused
 
 Colours are for terminals only, and NO_COLOR takes them away.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Look over what is parked. Nothing is changed.
+    #[command(subcommand)]
+    Dead(dead::Verb),
+    /// Tell what a replay would do for each event and each effect. Nothing is changed.
+    #[command(after_help = replay::PLAN_EXAMPLES)]
+    Plan(replay::Plan),
+    /// Replay exactly what a plan said, or nothing.
+    #[command(after_help = replay::APPLY_EXAMPLES)]
+    Apply(replay::Apply),
+    /// Send parked events through the queue again. What is done stays done.
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(replay::Replay),
+    /// Stop a batch of replays. What is on its way goes on.
+    #[command(after_help = replay::STOP_EXAMPLES)]
+    Stop(replay::Stop),
+    /// Approve what awaits it, as it is shown.
+    #[command(after_help = decide::ANSWER_EXAMPLES)]
+    Approve(decide::Question),
+    /// Say no to what awaits approval.
+    #[command(after_help = decide::ANSWER_EXAMPLES)]
+    Reject(decide::Question),
+    /// Give up on dead events for good, with a sign-off.
+    #[command(after_help = decide::DROP_EXAMPLES)]
+    Drop(decide::Drop),
+    /// Say of an effect whether it happened, where nobody could know.
+    #[command(after_help = decide::RESOLVE_EXAMPLES)]
+    Resolve(decide::Resolve),
+    /// Hold calls back: of a flow, of an integration, or all of them.
+    #[command(after_help = switch::EXAMPLES)]
+    Pause(switch::Pause),
+    /// Let calls go on that were held back.
+    #[command(after_help = switch::EXAMPLES)]
+    Resume(switch::Resume),
+    /// Make a flow do what its `safe_mode` says, for a while.
+    #[command(after_help = switch::EXAMPLES)]
+    SafeMode(switch::SafeMode),
+    /// Change a flow's retry policy, or take that back.
+    #[command(after_help = switch::EXAMPLES)]
+    Policy(switch::Policy),
+    /// Show what is switched, and the newest batches of replays.
+    Status(switch::Status),
+    /// Tell how long events take, from received to settled.
+    #[command(after_help = latency::EXAMPLES)]
+    Latency(latency::Latency),
     /// Check, compare and try out flow files. Nothing is called, nothing is changed.
     #[command(subcommand)]
     Flows(flows::Verb),
@@ -50,8 +119,37 @@ enum Verb {
 impl Cli {
     /// Does what was asked.
     pub fn run(self) -> Result<Verdict> {
-        match self.verb {
-            Verb::Flows(verb) => verb.run(),
+        let Cli { verb, json, at } = self;
+        let ran = verb.run(&at, json);
+        // A script reads the refusal where it would read the answer.
+        if let Some(Trouble::Refused(answer)) = ran.as_ref().err().and_then(|error| error.downcast_ref())
+            && json
+        {
+            output::json(answer);
+        }
+        ran
+    }
+}
+
+impl Verb {
+    fn run(self, at: &At, json: bool) -> Result<Verdict> {
+        match self {
+            Verb::Dead(verb) => verb.run(at, json),
+            Verb::Plan(plan) => plan.run(at, json),
+            Verb::Apply(apply) => apply.run(at, json),
+            Verb::Replay(replay) => replay.run(at, json),
+            Verb::Stop(stop) => stop.run(at, json),
+            Verb::Approve(question) => question.run(decide::Answer::Approve, at, json),
+            Verb::Reject(question) => question.run(decide::Answer::Reject, at, json),
+            Verb::Drop(drop) => drop.run(at, json),
+            Verb::Resolve(resolve) => resolve.run(at, json),
+            Verb::Pause(pause) => pause.run(at, json),
+            Verb::Resume(resume) => resume.run(at, json),
+            Verb::SafeMode(safe_mode) => safe_mode.run(at, json),
+            Verb::Policy(policy) => policy.run(at, json),
+            Verb::Status(status) => status.run(at, json),
+            Verb::Latency(latency) => latency.run(at, json),
+            Verb::Flows(verb) => verb.run(json),
             Verb::Completions { shell } => completions::print(shell),
         }
     }
@@ -62,10 +160,31 @@ impl Cli {
 pub enum Verdict {
     /// All is well.
     Fine,
-    /// There are problems, and they were shown.
+    /// There are problems, and they were shown; or something was not done after all.
     Problems,
+    /// It could not even be tried: the words or the files are wrong.
+    Usage,
     /// A change makes old events new again.
     Resets,
+    /// The function said no.
+    Refused,
+    /// AWS, the function or the local cloud was not reached.
+    Unreached,
+    /// Some were done, and some refused.
+    Partly,
+}
+
+impl Verdict {
+    /// What an error comes to. A reader that has gone is none: it has read what it wanted.
+    pub fn of(error: &anyhow::Error) -> Self {
+        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+        match error.downcast_ref::<Trouble>() {
+            Some(Trouble::Refused(_)) => Verdict::Refused,
+            Some(Trouble::Unreached(_)) => Verdict::Unreached,
+            None if error.downcast_ref().is_some_and(gone) => Verdict::Fine,
+            None => Verdict::Usage,
+        }
+    }
 }
 
 impl From<Verdict> for ExitCode {
@@ -73,7 +192,11 @@ impl From<Verdict> for ExitCode {
         ExitCode::from(match verdict {
             Verdict::Fine => 0,
             Verdict::Problems => 1,
+            Verdict::Usage => 2,
             Verdict::Resets => 3,
+            Verdict::Refused => 4,
+            Verdict::Unreached => 5,
+            Verdict::Partly => 6,
         })
     }
 }

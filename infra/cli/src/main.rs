@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use ledgerline::Cli;
+use ledgerline::{Cli, Verdict};
 
 fn main() -> ExitCode {
-    match Cli::parse().run() {
-        Ok(verdict) => verdict.into(),
-        Err(error) => {
+    let verdict = Cli::parse().run().unwrap_or_else(|error| {
+        let verdict = Verdict::of(&error);
+        if verdict != Verdict::Fine {
             anstream::eprintln!("{error:#}");
-            ExitCode::from(2)
         }
-    }
+        verdict
+    });
+    verdict.into()
 }

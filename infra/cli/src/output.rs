@@ -1,6 +1,7 @@
 //! How things look: problems with the lines they are on, tables, colours.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -60,6 +61,12 @@ pub(crate) fn problems_as_json(problems: &[Problem]) -> Value {
 
 /// Prints rows with aligned columns.
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) {
+    anstream::print!("{}", columns(head, rows));
+}
+
+/// Rows with aligned columns, as text.
+pub(crate) fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| plain(cell))).collect();
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].len()]).max().unwrap_or_default()
@@ -68,8 +75,33 @@ pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) {
         let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         padded.join("  ").trim_end().to_owned()
     };
-    anstream::println!("{}", styled(BOLD, line(head)));
-    rows.iter().for_each(|row| anstream::println!("{}", line(row.each_ref().map(String::as_str))));
+    let rows = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
+    [styled(BOLD, line(head))].into_iter().chain(rows).map(|line| line + "\n").collect()
+}
+
+/// A text on one line, and nothing in it that a terminal would obey: partners and senders wrote some of it.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The start of a text that may be long.
+pub(crate) fn short(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Prints a text. A reader that has gone, as `head` goes, is an error that ends the command.
+pub(crate) fn say(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Prints what a verb found: an answer for scripts, or a text for people.
+pub(crate) fn show(as_json: bool, answer: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
+    if as_json { say(&format!("{answer:#}\n")) } else { say(&text()) }
 }
 
 /// Prints a value for scripts.

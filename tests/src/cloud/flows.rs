@@ -25,7 +25,7 @@ fn noon(now: i64) -> String {
 }
 
 /// A contact that agrees to everything and is awake.
-async fn contact(system: &System) -> String {
+pub(super) async fn contact(system: &System) -> String {
     let email = format!("{}@example.com", unique());
     let mut form = payload("contact-submitted.json");
     form["data"]["email"] = json!(email);
@@ -37,7 +37,7 @@ async fn contact(system: &System) -> String {
     email
 }
 
-async fn cart(system: &System, email: &str, change: Value) -> String {
+pub(super) async fn cart(system: &System, email: &str, change: Value) -> String {
     let mut cart = payload("cart-abandoned.json");
     cart["email"] = json!(email);
     cart["customer_id"] = json!(unique());

@@ -2,6 +2,7 @@
 //! partner that does as it is told.
 
 mod browser;
+mod cli;
 mod console;
 mod flows;
 mod openapi;

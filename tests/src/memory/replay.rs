@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use replay::{Operation, operate};
+use replay::{Operation, handle, operate};
 use serde_json::{Value, json};
 use shared::batch::Filter;
 use shared::key::EventId;
@@ -252,5 +252,31 @@ async fn every_sample_is_understood() {
         let error = answer["error"].as_str().unwrap_or_default().to_owned();
         let absent = ["there is no event", "there is no batch"].iter().any(|absent| error.contains(absent));
         assert!(error.is_empty() || absent, "{text}: {answer}");
+    }
+}
+
+/// The page of an event tells an `error`, too: the last that the event met. So what asks tells the two apart by
+/// the `id`, which a refusal never has.
+#[tokio::test]
+async fn a_refusal_is_told_from_an_answer() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let page = handle(&world.replay, json!({"op": "show", "id": id})).await;
+    assert_eq!((&page["id"], &page["error"]), (&json!(id), &json!("answered 500")));
+    let word = json!({"id": id, "by": "ada", "reason": "a test"});
+    for (op, more) in [
+        ("show", json!({"id": "nobody"})),
+        ("replay", json!({"id": id, "version": "0.0", "by": "ada", "reason": "a test"})),
+        ("drop", json!({"id": id, "version": "0.0", "by": "ada", "reason": "a test"})),
+        ("replay", json!({"id": id, "by": "", "reason": ""})),
+        ("resolve", json!({"id": id, "effect": "none", "verdict": "did_not_happen", "by": "ada", "reason": "a test"})),
+        ("apply", json!({"events": [{"id": id, "hash": "old"}], "by": "ada", "reason": "a test"})),
+        ("stop", json!({"batch": "none", "by": "ada", "reason": "a test"})),
+        ("nonsense", word),
+    ] {
+        let mut request = more;
+        request["op"] = json!(op);
+        let refused = handle(&world.replay, request.clone()).await;
+        assert!(refused["error"].is_string() && refused.get("id").is_none(), "{request}: {refused}");
     }
 }

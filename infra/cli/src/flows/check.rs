@@ -23,18 +23,15 @@ pub struct Check {
     /// Take sources that do not sign. Nothing that strangers reach may do so.
     #[arg(long)]
     allow_unsigned: bool,
-    /// Print JSON for scripts.
-    #[arg(long)]
-    json: bool,
 }
 
 impl Check {
-    pub(crate) fn run(self) -> Result<Verdict> {
+    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
         let files = folder::read(&folder::find(self.folder)?)?;
         let checked = check(&files, self.allow_unsigned);
         let problems = checked.as_ref().err().map_or(&[][..], |problems| &problems.0);
         match &checked {
-            _ if self.json => output::json(&json!({ "problems": output::problems_as_json(problems) })),
+            _ if json => output::json(&json!({ "problems": output::problems_as_json(problems) })),
             Ok(flows) => {
                 let all = output::count(flows.all().count(), "flow");
                 anstream::println!(

@@ -26,9 +26,6 @@ pub struct Diff {
     revision: String,
     /// The flows folder. Without it, the one of the project that you are in.
     folder: Option<PathBuf>,
-    /// Print JSON for scripts.
-    #[arg(long)]
-    json: bool,
 }
 
 /// One thing that changed.
@@ -45,11 +42,11 @@ pub struct Change {
 }
 
 impl Diff {
-    pub(crate) fn run(self) -> Result<Verdict> {
+    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
         let folder = folder::find(self.folder)?;
         let (old, new) = (folder::read_at(&folder, &self.revision)?, folder::read(&folder)?);
         let changes = changes(&old, &new)?;
-        if self.json {
+        if json {
             output::json(&json!({ "changes": changes }));
         } else {
             show(&changes, &self.revision);

@@ -80,14 +80,14 @@ pub struct NearMiss {
 }
 
 impl Keys {
-    pub(crate) fn run(self) -> Result<Verdict> {
+    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
         let files = folder::read(&folder::find(self.common.folder)?)?;
         let Some(flows) = folder::parse(&files) else { return Ok(Verdict::Problems) };
         let text = std::fs::read_to_string(&self.events);
         let text = text.with_context(|| format!("cannot read {}", self.events.display()))?;
         let at: Field = self.at.parse().map_err(anyhow::Error::msg)?;
         let report = report(&text, &flows, self.flow.as_deref(), &at)?;
-        if self.common.json {
+        if json {
             output::json(&json!(report))
         } else {
             show(&report)

@@ -34,12 +34,12 @@ pub enum Verb {
 
 impl Verb {
     /// Does what was asked.
-    pub fn run(self) -> Result<Verdict> {
+    pub fn run(self, json: bool) -> Result<Verdict> {
         match self {
-            Verb::Check(check) => check.run(),
-            Verb::Diff(diff) => diff.run(),
-            Verb::Plan(plan) => plan.run(),
-            Verb::Keys(keys) => keys.run(),
+            Verb::Check(check) => check.run(json),
+            Verb::Diff(diff) => diff.run(json),
+            Verb::Plan(plan) => plan.run(json),
+            Verb::Keys(keys) => keys.run(json),
             Verb::Schemas(schemas) => schemas.run(),
         }
     }
@@ -51,7 +51,4 @@ pub struct Common {
     /// The flows folder. Without it, the one of the project that you are in.
     #[arg(long = "in", value_name = "DIR", global = true)]
     folder: Option<PathBuf>,
-    /// Print JSON for scripts.
-    #[arg(long)]
-    json: bool,
 }

@@ -98,7 +98,7 @@ pub enum Does {
 }
 
 impl Plan {
-    pub(crate) fn run(self) -> Result<Verdict> {
+    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
         let files = folder::read(&folder::find(self.common.folder)?)?;
         let Some(flows) = folder::parse(&files) else { return Ok(Verdict::Problems) };
         let text = std::fs::read_to_string(&self.event);
@@ -111,7 +111,7 @@ impl Plan {
                 return Ok(Verdict::Problems);
             }
         };
-        if self.common.json {
+        if json {
             output::json(&json!(planned))
         } else {
             show(&planned)

@@ -1,0 +1,174 @@
+//! What several verbs take, read into plain data.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use serde::de::DeserializeOwned;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error, StrDeserializer};
+use serde_json::{Value, json};
+use shared::batch::Filter;
+use shared::ledger::{Reason, State};
+use shared::time::{Timestamp, duration};
+
+use crate::cloud::Cloud;
+
+/// Not for the whole struct: it would go on over what a verb lists after it.
+const EVENTS: &str = "Which events";
+
+/// Which parked events are meant.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Only {
+    /// Those of this flow.
+    #[arg(long, help_heading = EVENTS)]
+    pub(crate) flow: Option<String>,
+    /// Those that died of this: attempts_spent, terminal, unknown_outcome, … as `dead reasons` lists them.
+    #[arg(long, help_heading = EVENTS, value_name = "REASON", value_parser = word::<Reason>)]
+    pub(crate) reason_was: Option<Reason>,
+    /// Those whose last error has this in it.
+    #[arg(long, help_heading = EVENTS, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+    /// Those in this state: dead, awaiting_approval or queued.
+    #[arg(long, help_heading = EVENTS, value_parser = word::<State>)]
+    pub(crate) state: Option<State>,
+    /// Those that were parked within this time (`2h`, `30m`), or since this moment (RFC 3339).
+    #[arg(long, help_heading = EVENTS, value_name = "2h", value_parser = since)]
+    pub(crate) since: Option<Since>,
+}
+
+impl Only {
+    /// The filter, as the function takes it.
+    pub(crate) fn filter(&self, now: Timestamp) -> Filter {
+        Filter {
+            flow: self.flow.clone(),
+            reason: self.reason_was,
+            state: self.state,
+            error: self.error.clone(),
+            since: self.since.map(|since| since.at(now)),
+            ..Filter::default()
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filter(Timestamp::from_secs(0)) == Filter::default()
+    }
+}
+
+/// Who wants a change, and why. Both go into the history.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Why {
+    /// Why: it goes into the history.
+    #[arg(long, value_name = "WHY", value_parser = words)]
+    pub(crate) reason: String,
+    /// Who you are. Without it, the one that AWS knows you as.
+    #[arg(long, value_name = "NAME", value_parser = words)]
+    pub(crate) by: Option<String>,
+}
+
+impl Why {
+    /// An operation with who wants it, and why.
+    pub(crate) async fn sign(&self, cloud: &Cloud, operation: Value) -> Value {
+        let by = match &self.by {
+            Some(by) => by.clone(),
+            None => cloud.who().await,
+        };
+        signed(operation, &by, &self.reason)
+    }
+}
+
+/// An operation with who wants it, and why.
+pub(crate) fn signed(mut operation: Value, by: &str, reason: &str) -> Value {
+    operation["by"] = json!(by);
+    operation["reason"] = json!(reason);
+    operation
+}
+
+/// From when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    Ago(Duration),
+    At(Timestamp),
+}
+
+impl Since {
+    fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Since::Ago(ago) => before(now, ago),
+            Since::At(at) => at,
+        }
+    }
+}
+
+/// The moment so long before another.
+pub(crate) fn before(now: Timestamp, ago: Duration) -> Timestamp {
+    Timestamp::from_millis(now.millis().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// The time.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Reads a duration as flow files write it.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let read: StrDeserializer<'_, Error> = text.into_deserializer();
+    duration(read).map_err(|error| error.to_string())
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let moment = Timestamp::parse(text).filter(|_| text.contains('T')).map(Since::At);
+    moment.map_or_else(|| span(text).map(Since::Ago), Ok).map_err(|error| format!("{error}, or `2026-11-16T10:00:00Z`"))
+}
+
+/// Reads a word that the ledger knows. The error lists them.
+fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(json!(text)).map_err(|error| error.to_string())
+}
+
+/// A name or a reason, as the history takes it.
+pub(crate) fn words(text: &str) -> Result<String, String> {
+    match text.trim().chars().count() {
+        1..=120 => Ok(text.trim().to_owned()),
+        _ => Err("it must say something, in at most 120 characters".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_while_or_a_moment() {
+        let now = Timestamp::from_secs(1_794_830_400);
+        let at = |text| since(text).map(|since| since.at(now).to_string());
+        assert_eq!(at("2h").as_deref(), Ok("2026-11-16T10:00:00.000Z"));
+        assert_eq!(at("2026-11-16T09:00:00Z").as_deref(), Ok("2026-11-16T09:00:00.000Z"));
+        for bad in ["", "yesterday", "2", "1794830400", "2026-11-16"] {
+            let told = at(bad).expect_err(bad);
+            assert!(told.contains("write `500ms`, `2s`, `48h`") && told.contains("2026-"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_reason_that_there_is_not_is_told_with_those_that_there_are() {
+        assert_eq!(word::<Reason>("attempts_spent"), Ok(Reason::AttemptsSpent));
+        let told = word::<Reason>("atempts").expect_err("no such reason");
+        assert!(told.contains("attempts_spent") && told.contains("unknown_outcome"), "{told}");
+    }
+
+    #[test]
+    fn a_filter_names_only_what_is_asked_for() {
+        let only =
+            Only { flow: Some("leads".into()), since: Some(Since::At(Timestamp::from_secs(7))), ..Only::default() };
+        let filter = serde_json::to_value(only.filter(now())).expect("JSON");
+        assert_eq!(filter, json!({"flow": "leads", "since": 7000}));
+        assert!(Only::default().is_empty() && !only.is_empty());
+    }
+
+    #[test]
+    fn words_say_something() {
+        assert_eq!(words(" the CRM is back ").as_deref(), Ok("the CRM is back"));
+        assert!(words("  ").is_err() && words(&"x".repeat(121)).is_err());
+    }
+}

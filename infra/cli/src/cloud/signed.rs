@@ -1,0 +1,169 @@
+//! Signed requests to AWS, over the HTTP and TLS that the SDK brings.
+//!
+//! By hand, for they are three: the SDKs of Lambda and CloudWatch are a quarter of a million lines to
+//! compile, and bring a second HTTP. Credentials, profiles, regions and signatures are the SDK's.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, anyhow};
+use aws_config::SdkConfig;
+use aws_sdk_sts::config::ProvideCredentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use shared::outcome::NoAnswer;
+use tokio::time::timeout;
+
+use crate::trouble::Trouble;
+
+const JSON: &str = "application/x-amz-json-1.0";
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long a connection is kept for the next request. A change must not be lost on one that the other end gave
+/// up while the operator was asked.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// How long an answer may take: longer than the function may run.
+const ANSWER: Duration = Duration::from_secs(35);
+
+/// How long credentials may take to be found.
+const CREDENTIALS: Duration = Duration::from_secs(15);
+
+/// AWS, or what stands for it.
+#[derive(Debug)]
+pub(super) struct Signed {
+    pub(super) aws: SdkConfig,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+/// One request: all of them are POST, and JSON.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The service, as hosts and signatures name it.
+    pub(super) service: &'static str,
+    pub(super) path: String,
+    /// The action, where it is not in the path.
+    pub(super) target: Option<String>,
+    pub(super) body: String,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Signed {
+    pub(super) fn new(aws: SdkConfig) -> Result<Self> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(CONNECT));
+        let tls = HttpsConnectorBuilder::new().with_native_roots();
+        let tls = tls.map_err(|error| anyhow!("this machine has no root certificates: {error}"))?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE)
+            .build(tls.https_or_http().enable_http1().wrap_connector(tcp));
+        Ok(Self { aws, client })
+    }
+
+    /// Sends a request once. The outer error is one that another try would meet again.
+    pub(super) async fn send(&self, call: &Call) -> Result<Result<Answer, NoAnswer>> {
+        let request = self.signed(call).await?;
+        Ok(match timeout(ANSWER, self.exchange(request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(NoAnswer::Lost(format!("nothing for {} seconds", ANSWER.as_secs()))),
+        })
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, NoAnswer> {
+        let response = self.client.request(request).await.map_err(|error| match error.is_connect() {
+            true => NoAnswer::NotSent("cannot connect".into()),
+            false => NoAnswer::Lost("the connection was cut off".into()),
+        })?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(|_| NoAnswer::Lost("the answer was cut off".into()))?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+    }
+
+    async fn signed(&self, call: &Call) -> Result<Request<Full<Bytes>>> {
+        let region = self.aws.region().ok_or_else(no_region)?.as_ref();
+        let url = format!("{}{}", self.endpoint(call.service), call.path);
+        let identity = self.credentials().await?.into();
+        let params = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(region)
+            .name(call.service)
+            .time(SystemTime::now())
+            .settings(SigningSettings::default())
+            .build()?
+            .into();
+        let headers = [("content-type", Some(JSON)), ("x-amz-target", call.target.as_deref())];
+        let headers = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let body = SignableBody::Bytes(call.body.as_bytes());
+        let (signature, _) = sign(SignableRequest::new("POST", &url, headers.clone(), body)?, &params)?.into_parts();
+        let request = headers.fold(Request::post(&url), |request, (name, value)| request.header(name, value));
+        let mut request = request.body(Full::new(Bytes::from(call.body.clone())))?;
+        signature.apply_to_request_http1x(&mut request);
+        Ok(request)
+    }
+
+    /// Where a service is.
+    pub(super) fn endpoint(&self, service: &str) -> String {
+        let region = self.aws.region().map_or("", |region| region.as_ref());
+        match self.aws.endpoint_url() {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("https://{service}.{region}.{}", domain(region)),
+        }
+    }
+
+    async fn credentials(&self) -> Result<aws_sdk_sts::config::Credentials> {
+        let provider = self.aws.credentials_provider().ok_or_else(|| no_credentials("nothing is configured"))?;
+        match timeout(CREDENTIALS, provider.provide_credentials()).await {
+            Ok(found) => found.map_err(|error| no_credentials(&causes(&error)).into()),
+            Err(_) => Err(no_credentials("looking for them took too long").into()),
+        }
+    }
+}
+
+/// Where a region's services are.
+fn domain(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
+}
+
+fn no_region() -> Trouble {
+    Trouble::Unreached("no AWS region is set: say --region, or set AWS_REGION; `--local` is the local cloud".into())
+}
+
+fn no_credentials(why: &str) -> Trouble {
+    Trouble::Unreached(format!(
+        "there are no usable AWS credentials ({why}): say --profile, or `aws sso login` and then \
+         `eval \"$(aws configure export-credentials --format env)\"`; `--local` is the local cloud"
+    ))
+}
+
+/// An error and what is behind it, on one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn china_is_elsewhere() {
+        assert_eq!(domain("eu-central-1"), "amazonaws.com");
+        assert_eq!(domain("cn-north-1"), "amazonaws.com.cn");
+    }
+}

@@ -1,0 +1,78 @@
+//! One parked event on one line.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::batch::Filter;
+
+use crate::output::{BAD, DIM, plain, short, styled};
+
+/// What a list tells of an event.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) id: String,
+    pub(crate) flow: String,
+    pub(crate) state: String,
+    pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) parked_at: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) effect: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) attempts: Option<u64>,
+    pub(crate) ask: Option<Ask>,
+}
+
+/// What somebody is asked.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Ask {
+    pub(crate) hash: String,
+    pub(crate) until: String,
+}
+
+/// How much of an error a line has room for.
+const ERROR: usize = 60;
+
+impl Line {
+    pub(crate) const HEAD: [&str; 6] = ["PARKED", "FLOW", "REASON", "TRIES", "LAST ERROR", "ID"];
+
+    /// The lines of an answer.
+    pub(crate) fn all(answer: &Value) -> Vec<Line> {
+        let lines = answer["parked"].as_array().into_iter().flatten();
+        lines.filter_map(|line| Line::deserialize(line).ok()).collect()
+    }
+
+    /// Why it is parked: what it died of, or that somebody is asked.
+    pub(crate) fn why(&self) -> &str {
+        self.reason.as_deref().unwrap_or(&self.state)
+    }
+
+    /// What went wrong, and where.
+    pub(crate) fn trouble(&self) -> String {
+        let error = self.error.as_deref().unwrap_or_default();
+        match self.effect.as_deref() {
+            Some(effect) if !effect.is_empty() => format!("{effect}: {error}"),
+            _ => error.to_owned(),
+        }
+    }
+
+    /// The event as a row of a table.
+    pub(crate) fn row(&self) -> [String; 6] {
+        let tries = self.attempts.map(|attempts| attempts.to_string()).unwrap_or_default();
+        let trouble = short(&self.trouble(), ERROR);
+        [self.parked_at.clone(), self.flow.clone(), self.why().to_owned(), tries, trouble, self.id.clone()]
+    }
+
+    /// The event as a line of a log.
+    pub(crate) fn log(&self) -> String {
+        let (at, why) = (styled(DIM, plain(&self.parked_at)), styled(BAD, plain(self.why())));
+        let (flow, id) = (plain(&self.flow), plain(&self.id));
+        let trouble = plain(&short(&self.trouble(), ERROR));
+        let trouble = if trouble.is_empty() { String::new() } else { format!("  {trouble}") };
+        format!("{at}  {flow}  {why}{trouble}  {id}\n")
+    }
+}
+
+/// The operation that lists.
+pub(super) fn listing(only: &Filter, limit: usize) -> Value {
+    json!({"op": "list", "limit": limit, "only": only})
+}

@@ -1,0 +1,73 @@
+//! `ledgerline dead list`
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::Value;
+
+use super::line::{Line, listing};
+use crate::args::{Only, now};
+use crate::cloud::{self, At};
+use crate::{Verdict, output};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  ledgerline dead list --since 2h                       what was parked in the last two hours
+  ledgerline dead list --flow lead-routing --limit 100
+  ledgerline dead list --state awaiting_approval        what waits for `approve` or `reject`";
+
+/// List the newest parked events, the newest first.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    only: Only,
+    /// How many at most.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
+    limit: u8,
+}
+
+impl List {
+    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+        let operation = listing(&self.only.filter(now()), self.limit.into());
+        let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
+        output::show(json, &answer, || text(&answer))?;
+        Ok(Verdict::Fine)
+    }
+}
+
+fn text(answer: &Value) -> String {
+    let lines = Line::all(answer);
+    let matching = answer["matching"].as_u64().unwrap_or_default();
+    if lines.is_empty() {
+        return "Nothing is parked that matches.\n".into();
+    }
+    let rows: Vec<_> = lines.iter().map(Line::row).collect();
+    let more = if answer["more"] == true { " of the 5,000 newest" } else { "" };
+    format!("{}{} of {matching} that match{more}\n", output::columns(Line::HEAD, &rows), rows.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_a_table_with_the_newest_first() {
+        let line = |id: &str, error: &str| {
+            json!({"id": id, "flow": "lead-routing", "state": "dead", "version": "3.4",
+                   "parked_at": "2026-11-16T10:00:00.042Z", "reason": "attempts_spent", "effect": "crm",
+                   "error": error, "attempts": 3})
+        };
+        let mut asked = line("cc", "");
+        asked["state"] = json!("awaiting_approval");
+        asked["reason"] = Value::Null;
+        let parked = json!([line("aa", "answered 500"), line("bb", "\u{1b}[2J bad\nline"), asked]);
+        let answer = json!({"parked": parked, "matching": 7, "more": false});
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&answer)));
+    }
+
+    #[test]
+    fn nothing_is_told_in_words() {
+        assert_eq!(text(&json!({"parked": [], "matching": 0})), "Nothing is parked that matches.\n");
+    }
+}

@@ -1,0 +1,164 @@
+//! `ledgerline dead show`
+
+use anyhow::Result;
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::line::Line;
+use crate::cloud::{self, At, Cloud};
+use crate::output::{BAD, BOLD, columns, plain, styled};
+use crate::{Verdict, output};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  ledgerline dead show 1b16f576…        the whole id, as `dead list` prints it
+  ledgerline dead show 1b16f576… --json | jq -r '.history[]'";
+
+/// Show everything about one event: its effects, its history, a masked preview.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The event's id.
+    id: String,
+}
+
+impl Show {
+    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+        let answer = cloud::with(at, async |cloud| show(cloud, &self.id).await)?;
+        output::show(json, &answer, || text(&answer))?;
+        Ok(Verdict::Fine)
+    }
+}
+
+/// An event's page.
+pub(crate) async fn show(cloud: &Cloud, id: &str) -> Result<Value> {
+    cloud.look(json!({"op": "show", "id": id})).await
+}
+
+/// The version of an event's row that somebody saw; if nobody did, as it is now.
+pub(crate) async fn version(cloud: &Cloud, id: &str, seen: Option<&str>) -> Result<Value> {
+    match seen {
+        Some(seen) => Ok(json!(seen)),
+        None => Ok(show(cloud, id).await?["version"].clone()),
+    }
+}
+
+fn text(page: &Value) -> String {
+    let sections = [facts(page), effects(page), history(page), preview(page), next(page)];
+    sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(String::new, plain)
+}
+
+fn facts(page: &Value) -> String {
+    let Ok(line) = Line::deserialize(page) else { return String::new() };
+    let title = format!(
+        "{}  {}\n",
+        styled(BOLD, plain(&line.flow)),
+        styled(if line.reason.is_some() { BAD } else { BOLD }, plain(line.why()))
+    );
+    let tries = line.attempts.map(|attempts| format!(" (attempt {attempts})")).unwrap_or_default();
+    let trouble = line.error.as_ref().map(|_| plain(&line.trouble()) + &tries);
+    let ask = line.ask.as_ref().map(|ask| format!("{} until {}", plain(&ask.hash), plain(&ask.until)));
+    let noop = page["noop"]["guard"].as_str().map(plain);
+    let facts = [
+        ("id", Some(plain(&line.id))),
+        ("state", Some(plain(&line.state))),
+        ("last error", trouble),
+        ("guard", noop),
+        ("asked for", ask),
+        ("source", Some(word(&page["source"]))),
+        ("received", Some(word(&page["received_at"]))),
+        ("parked", Some(plain(&line.parked_at)).filter(|at| !at.is_empty())),
+        ("replays", Some(page["replays"].to_string())),
+        ("version", Some(plain(&line.version))),
+        ("trace", Some(word(&page["trace_id"]))),
+    ];
+    let fact = |(name, value): (&str, Option<String>)| value.map(|value| format!("  {name:<10}  {value}\n"));
+    title + &facts.into_iter().filter_map(fact).collect::<String>()
+}
+
+fn effects(page: &Value) -> String {
+    let row = |(id, effect): (&String, &Value)| {
+        let attempts = effect["attempts"].to_string();
+        [id.clone(), word(&effect["state"]), attempts, word(&effect["at"]), word(&effect["error"])]
+    };
+    let rows: Vec<_> = page["effects"].as_object().into_iter().flatten().map(row).collect();
+    if rows.is_empty() { String::new() } else { columns(["EFFECT", "STATE", "TRIES", "AT", "ERROR"], &rows) }
+}
+
+fn history(page: &Value) -> String {
+    section("HISTORY", &page["history"])
+}
+
+fn preview(page: &Value) -> String {
+    section("PREVIEW (masked)", &page["preview"])
+}
+
+fn section(title: &str, lines: &Value) -> String {
+    let lines: String = lines.as_array().into_iter().flatten().map(|line| format!("  {}\n", word(line))).collect();
+    if lines.is_empty() { lines } else { format!("{}\n{lines}", styled(BOLD, title)) }
+}
+
+/// What can be done about it.
+fn next(page: &Value) -> String {
+    let id = word(&page["id"]);
+    let unknown = |(name, effect): (&String, &Value)| (effect["state"] == "unknown").then(|| plain(name));
+    let unknown = page["effects"].as_object().into_iter().flatten().find_map(unknown);
+    match (page["state"].as_str(), unknown) {
+        (Some("dead"), Some(effect)) => format!(
+            "Look into the partner's records, and say what you saw:\n  \
+             ledgerline resolve {id} {effect} --did-not-happen --reason '…'\n  \
+             ledgerline resolve {id} {effect} --happened '{{…}}' --reason '…'\n"
+        ),
+        (Some("dead" | "queued"), _) => {
+            format!(
+                "What a replay would do, and the replay:\n  ledgerline plan {id}\n  ledgerline replay {id} --reason '…'\n"
+            )
+        }
+        (Some("awaiting_approval"), _) => {
+            format!("Answer it:\n  ledgerline approve {id} --reason '…'\n  ledgerline reject {id} --reason '…'\n")
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Value {
+        json!({
+            "id": "1b16f576", "flow": "lead-routing", "state": "dead", "source": "web-forms", "replays": 1,
+            "received_at": "2026-11-16T09:59:00.000Z", "parked_at": "2026-11-16T10:00:00.042Z", "version": "3.4",
+            "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+            "reason": "attempts_spent", "effect": "crm", "error": "answered 500", "attempts": 3,
+            "effects": {
+                "crm": {"state": "failed", "attempts": 3, "at": "2026-11-16T10:00:00.000Z", "error": "answered 500"},
+                "mail": {"state": "done", "attempts": 1, "at": "2026-11-16T09:59:01.000Z", "result": {"id": "secret"}},
+            },
+            "history": ["2026-11-16T09:59:00.000Z  accepted", "2026-11-16T10:00:00.042Z  parked"],
+            "preview": ["{", "  \"email\": \"a***@example.com\"", "}"],
+        })
+    }
+
+    #[test]
+    fn a_page_reads_from_top_to_bottom() {
+        let text = text(&page());
+        assert!(!text.contains("secret"), "results are for scripts");
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text));
+    }
+
+    #[test]
+    fn an_unknown_asks_for_a_word_before_a_replay() {
+        let mut page = page();
+        page["effects"]["crm"]["state"] = json!("unknown");
+        assert!(next(&page).contains("ledgerline resolve 1b16f576 crm --did-not-happen"), "{}", next(&page));
+        page["state"] = json!("awaiting_approval");
+        assert!(next(&page).contains("ledgerline approve 1b16f576"), "{}", next(&page));
+        page["state"] = json!("succeeded");
+        assert_eq!(next(&page), "");
+    }
+}

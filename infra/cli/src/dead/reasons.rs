@@ -1,0 +1,66 @@
+//! `ledgerline dead reasons`
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::args::{Only, now};
+use crate::cloud::{self, At};
+use crate::output::{columns, short};
+use crate::{Verdict, output};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  ledgerline dead reasons
+  ledgerline dead reasons --flow lead-routing --since 24h";
+
+/// Tell what the parked died of, the most frequent first.
+#[derive(Debug, Args)]
+pub(crate) struct Reasons {
+    #[command(flatten)]
+    only: Only,
+}
+
+impl Reasons {
+    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+        let operation = json!({"op": "reasons", "only": self.only.filter(now())});
+        let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
+        output::show(json, &answer, || text(&answer))?;
+        Ok(Verdict::Fine)
+    }
+}
+
+fn text(answer: &Value) -> String {
+    let cell = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    let row = |line: &Value| {
+        let error = short(&cell(line, "error"), 40);
+        [
+            line["count"].to_string(),
+            cell(line, "flow"),
+            cell(line, "reason"),
+            cell(line, "newest_at"),
+            error,
+            cell(line, "newest"),
+        ]
+    };
+    let rows: Vec<_> = answer["reasons"].as_array().into_iter().flatten().map(row).collect();
+    match rows.as_slice() {
+        [] => "Nothing is parked that matches.\n".into(),
+        rows => columns(["COUNT", "FLOW", "REASON", "NEWEST", "ITS ERROR", "ITS ID"], rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_counted_by_flow() {
+        let reason = |flow: &str, reason: &str, count: u64| {
+            json!({"flow": flow, "reason": reason, "count": count, "newest": "aa", "error": "answered 500",
+                   "newest_at": "2026-11-16T10:00:00.042Z"})
+        };
+        let reasons = json!([reason("lead-routing", "attempts_spent", 12), reason("cart-recovery", "terminal", 1)]);
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&json!({"reasons": reasons}))));
+    }
+}

@@ -1,0 +1,121 @@
+//! `ledgerline approve` and `ledgerline reject`
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::look;
+use crate::args::Why;
+use crate::cloud::{self, At, Cloud};
+use crate::confirm::Yes;
+use crate::dead::Line;
+use crate::outcome::Outcomes;
+use crate::output::{columns, count};
+use crate::replay::steps;
+use crate::trouble::Trouble;
+use crate::{Verdict, output};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ledgerline dead list --state awaiting_approval        what waits for an answer
+  ledgerline approve 1b16f576… --reason 'a good customer'
+  ledgerline reject 1b16f576… 77ab02c1… --reason 'too much' --yes
+
+An answer is bound to what you were shown: if that has changed, it is refused.";
+
+/// What is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Approve,
+    Reject,
+}
+
+impl Answer {
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Answer::Approve => ("approve", "Approve", "approved"),
+            Answer::Reject => ("reject", "Reject", "rejected"),
+        }
+    }
+}
+
+/// What is asked, and who answers.
+#[derive(Debug, Args)]
+pub(crate) struct Question {
+    /// The events' ids.
+    #[arg(required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    why: Why,
+    #[command(flatten)]
+    yes: Yes,
+}
+
+impl Question {
+    pub(crate) fn run(self, answer: Answer, at: &At, json: bool) -> Result<Verdict> {
+        let (op, ask, done) = answer.words();
+        cloud::with(at, async |cloud| {
+            let lines = look(cloud, &self.ids).await?;
+            let questions = questions(&lines)?;
+            anstream::eprint!("{}", shown(&lines, &plan(cloud, &self.ids).await?));
+            if !self.yes.or_ask(&format!("{ask} {}?", count(lines.len(), "event")))? {
+                return Ok(Verdict::Problems);
+            }
+            let operation = self.why.sign(cloud, json!({"op": op, "questions": questions})).await;
+            let answer = cloud.change(operation, "ledgerline dead list --state awaiting_approval").await?;
+            let outcomes = Outcomes::read(&answer["answered"]);
+            output::show(json, &answer, || outcomes.as_text(done))?;
+            Ok(outcomes.verdict())
+        })
+    }
+}
+
+async fn plan(cloud: &Cloud, ids: &[String]) -> Result<Value> {
+    cloud.look(json!({"op": "plan", "ids": ids})).await
+}
+
+/// The questions as they were seen. What nobody asks has none.
+fn questions(lines: &[Line]) -> Result<Vec<Value>, Trouble> {
+    let question = |line: &Line| match &line.ask {
+        Some(ask) if line.state == "awaiting_approval" => Ok(json!({"id": line.id, "hash": ask.hash})),
+        _ => Err(Trouble::Refused(json!({"error": format!("{} awaits no approval: it is {}", line.id, line.state)}))),
+    };
+    lines.iter().map(question).collect()
+}
+
+fn shown(lines: &[Line], plan: &Value) -> String {
+    let planned = |id: &str| plan["events"].as_array()?.iter().find(|event| event["id"] == id).map(steps);
+    let row = |line: &Line| {
+        let until = line.ask.as_ref().map(|ask| ask.until.clone()).unwrap_or_default();
+        [line.flow.clone(), planned(&line.id).unwrap_or_default(), until, line.id.clone()]
+    };
+    columns(["FLOW", "WOULD DO", "UNTIL", "ID"], &lines.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    fn line(id: &str, state: &str) -> Line {
+        let line = json!({"id": id, "flow": "cart-recovery", "state": state, "version": "1.1",
+                          "ask": {"hash": "h1", "until": "2026-11-16T12:00:00.000Z", "approved_by": null}});
+        Line::deserialize(line).expect("a line")
+    }
+
+    #[test]
+    fn an_answer_is_bound_to_what_was_seen() {
+        let lines = [line("aa", "awaiting_approval")];
+        assert_eq!(questions(&lines).expect("one"), [json!({"id": "aa", "hash": "h1"})]);
+        let plan = json!({"events": [{"id": "aa", "steps": [{"effect": "discount", "fate": "run"}]}]});
+        insta::assert_snapshot!(anstream::adapter::strip_str(&shown(&lines, &plan)));
+    }
+
+    #[test]
+    fn what_nobody_asks_is_not_answered() {
+        let refused =
+            questions(&[line("aa", "awaiting_approval"), line("bb", "queued")]).expect_err("one asks nothing");
+        assert_eq!(refused.to_string(), "refused: bb awaits no approval: it is queued");
+    }
+}

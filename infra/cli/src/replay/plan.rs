@@ -1,0 +1,106 @@
+//! `ledgerline plan`
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::args::{Only, now};
+use crate::cloud::{self, At};
+use crate::output::{columns, count};
+use crate::{Verdict, output};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ledgerline plan 1b16f576…
+  ledgerline plan --flow lead-routing --since 2h --json > plan.json
+  ledgerline apply --plan plan.json --reason 'the CRM is back'     exactly that, or nothing";
+
+/// Tell what a replay would do for each event and each effect. Nothing is changed.
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// The events' ids. Without any, those that the options choose.
+    ids: Vec<String>,
+    #[command(flatten)]
+    only: Only,
+    /// How many at most.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    max: u32,
+}
+
+impl Plan {
+    pub(super) fn new(ids: Vec<String>, only: Only, max: u32) -> Self {
+        Plan { ids, only, max }
+    }
+
+    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+        if !self.ids.is_empty() && !self.only.is_empty() {
+            bail!("name events or choose them by options, not both");
+        }
+        let operation = json!({"op": "plan", "ids": self.ids, "only": self.only.filter(now()), "max": self.max});
+        let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
+        output::show(json, &answer, || text(&answer))?;
+        Ok(Verdict::Fine)
+    }
+}
+
+/// What would be done for an event of a plan: `crm run, mail skip`.
+pub(crate) fn steps(event: &Value) -> String {
+    let step = |step: &Value| format!("{} {}", word(&step["effect"]), word(&step["fate"]));
+    event["steps"].as_array().into_iter().flatten().map(step).collect::<Vec<_>>().join(", ")
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// How many events a command line has room for.
+const NAMED: usize = 3;
+
+fn text(answer: &Value) -> String {
+    let events: Vec<&Value> = answer["events"].as_array().into_iter().flatten().collect();
+    let row = |event: &&Value| {
+        let [flow, blocked, id] = ["flow", "blocked", "id"].map(|name| word(&event[name]).to_owned());
+        [flow, steps(event), blocked, id]
+    };
+    let rows: Vec<_> = events.iter().map(row).collect();
+    if rows.is_empty() {
+        return "Nothing is parked that matches.\n".into();
+    }
+    let blocked = events.iter().filter(|event| event["blocked"].is_string()).count();
+    let told =
+        format!("{} would be replayed, {blocked} blocked. Nothing was changed.", count(rows.len() - blocked, "event"));
+    format!("{}{told}\n{}", columns(["FLOW", "EFFECTS", "BLOCKED", "ID"], &rows), next(&events))
+}
+
+/// The command that does exactly this.
+fn next(events: &[&Value]) -> String {
+    let free: Vec<_> = events.iter().filter(|event| !event["blocked"].is_string()).collect();
+    let pair = |event: &&&Value| format!("{}={}", word(&event["id"]), word(&event["hash"]));
+    match free.len() {
+        0 => String::new(),
+        1..=NAMED => {
+            let pairs: Vec<_> = free.iter().map(pair).collect();
+            format!("Exactly this: ledgerline apply {} --reason '…'\n", pairs.join(" "))
+        }
+        _ => "Exactly this: the same with --json > plan.json, then ledgerline apply --plan plan.json --reason '…'\n"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_tells_the_fate_of_every_effect() {
+        let event = |id: &str, blocked: Option<&str>| {
+            json!({"id": id, "flow": "lead-routing", "state": "dead", "version": "3.4", "hash": format!("h-{id}"),
+                   "blocked": blocked,
+                   "steps": [{"effect": "crm", "fate": "skip"}, {"effect": "mail", "fate": "run"}]})
+        };
+        let some = json!({"events": [event("aa", None), event("bb", Some("nobody knows whether mail happened"))]});
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&some)));
+        let many = json!({"events": (0..5).map(|n| event(&n.to_string(), None)).collect::<Vec<_>>()});
+        assert!(text(&many).ends_with("ledgerline apply --plan plan.json --reason '…'\n"), "{}", text(&many));
+    }
+}

@@ -1,0 +1,64 @@
+//! Following a batch to its end.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::batch::{Batch, Progress};
+use tokio::time::sleep;
+
+use crate::cloud::Cloud;
+
+/// How often a follower looks.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Waits for a batch's end, with a bar on a terminal and nothing anywhere else.
+pub(super) async fn follow(cloud: &Cloud, id: &str, most: u32) -> Result<Batch> {
+    let bar = bar(most);
+    loop {
+        let status = cloud
+            .look(json!({"op": "status"}))
+            .await
+            .context(format!("batch {id} goes on by itself, and `ledgerline status` tells how far it is"))?;
+        let batch = find(&status, id).with_context(|| format!("batch {id} is not listed any more: it is long over"))?;
+        bar.set_position(batch.replayed.into());
+        if batch.progress != Progress::Running {
+            bar.finish_and_clear();
+            return Ok(batch);
+        }
+        sleep(EVERY).await;
+    }
+}
+
+/// One of the batches of a status.
+fn find(status: &Value, id: &str) -> Option<Batch> {
+    let batches = status["batches"].as_array()?;
+    batches.iter().find(|batch| batch["id"] == id).and_then(|batch| Batch::deserialize(batch).ok())
+}
+
+/// It draws on standard error, and only if that is a terminal.
+fn bar(most: u32) -> ProgressBar {
+    let bar = ProgressBar::new(most.into());
+    let style = ProgressStyle::with_template("{bar:30} {pos} of up to {len} replayed, {elapsed}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_found_by_its_id() {
+        let batch = |id: &str| {
+            json!({"id": id, "filter": {}, "max": 5, "per_minute": 5, "by": "ada", "why": "w", "started_at": 1,
+                   "replayed": 2, "progress": "done"})
+        };
+        let status = json!({"version": 0, "board": {}, "batches": [batch("b"), batch("a")]});
+        assert_eq!(find(&status, "a").map(|batch| (batch.id, batch.replayed)), Some(("a".into(), 2)));
+        assert_eq!(find(&status, "c"), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Who operates: it goes into the history of events.
+
+use std::process::Command;
+
+/// The longest name that the function takes.
+const LONGEST: usize = 120;
+
+/// A name that is never empty and never too long. Of a long one the end is kept: there a role's session is.
+pub(crate) fn name(arn: Option<&str>, user: Option<&str>, machine: &str) -> String {
+    let user = user.filter(|user| !user.trim().is_empty()).unwrap_or("somebody");
+    let name = arn.map_or_else(|| format!("{user}@{machine}"), str::to_owned);
+    match name.chars().count().checked_sub(LONGEST) {
+        None | Some(0) => name,
+        Some(over) => name.chars().skip(over).collect(),
+    }
+}
+
+/// This machine's name.
+pub(crate) fn machine() -> String {
+    let named = Command::new("uname").arg("-n").output().ok();
+    let name = named.and_then(|named| String::from_utf8(named.stdout).ok()).unwrap_or_default();
+    if name.trim().is_empty() { "unknown".into() } else { name.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn somebody_always_did_it() {
+        assert_eq!(name(Some("arn:aws:iam::1:user/ada"), Some("ada"), "m"), "arn:aws:iam::1:user/ada");
+        assert_eq!(name(None, Some("ada"), "desk"), "ada@desk");
+        assert_eq!(name(None, Some(" "), "desk"), "somebody@desk");
+        let long = name(Some(&format!("arn:{}/ada@example.com", "x".repeat(200))), None, "m");
+        assert_eq!((long.chars().count(), long.ends_with("x/ada@example.com")), (LONGEST, true));
+    }
+}

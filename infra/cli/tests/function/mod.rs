@@ -1,0 +1,93 @@
+//! A replay function that does as a test tells it, behind the plainest of HTTP servers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+/// What it does with a request.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// It answers.
+    Answer(Value),
+    /// AWS answers in its place.
+    Status(u16, Value),
+    /// The connection ends with no answer.
+    Nothing,
+}
+
+/// What was asked of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    /// The header's lines.
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+/// A function that listens. What is not JSON, such as a question to STS, is refused and not counted.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Function {
+    /// Starts it. `says` is handed each request, and how many there were before.
+    pub(crate) fn start(says: impl Fn(&Value, usize) -> Said + Send + 'static) -> Self {
+        let door = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", door.local_addr().expect("an address"));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in door.incoming().filter_map(Result::ok) {
+                // One that went before it had asked is nobody.
+                let Some(request) = read(&stream) else { continue };
+                answer(stream, request, &kept, &says);
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// Everything that was asked, in order.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().expect("no test failed").clone()
+    }
+}
+
+fn read(stream: &TcpStream) -> Option<(String, String, Vec<u8>)> {
+    let mut lines = BufReader::new(stream);
+    let mut first = String::new();
+    lines.read_line(&mut first).ok()?;
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && head != "\r\n" {
+        (lines.read_line(&mut head).ok()? > 0).then_some(())?;
+    }
+    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    lines.read_exact(&mut body).ok()?;
+    Some((first.split(' ').nth(1)?.to_owned(), head, body))
+}
+
+fn answer(
+    stream: TcpStream,
+    (path, head, body): (String, String, Vec<u8>),
+    asked: &Mutex<Vec<Asked>>,
+    says: &impl Fn(&Value, usize) -> Said,
+) {
+    let Ok(body) = serde_json::from_slice::<Value>(&body) else { return send(stream, 403, "{}") };
+    let before = asked.lock().expect("no test failed").len();
+    asked.lock().expect("no test failed").push(Asked { path, head, body: body.clone() });
+    match says(&body, before) {
+        Said::Answer(answer) => send(stream, 200, &answer.to_string()),
+        Said::Status(status, answer) => send(stream, status, &answer.to_string()),
+        Said::Nothing => (),
+    }
+}
+
+fn send(mut stream: TcpStream, status: u16, body: &str) {
+    let head = format!("HTTP/1.1 {status} OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    // A client that has gone needs no answer.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+}

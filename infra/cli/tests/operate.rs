@@ -1,0 +1,274 @@
+//! The operator's verbs against a function that does as it is told: what is asked of it, how often, and what
+//! the command says when it does not answer.
+
+mod function;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use function::{Function, Said};
+use serde_json::{Value, json};
+
+fn command(endpoint: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ledgerline"));
+    for name in ["AWS_PROFILE", "AWS_SESSION_TOKEN", "LEDGERLINE_STACK"] {
+        command.env_remove(name);
+    }
+    command
+        .env("AWS_ENDPOINT_URL", endpoint)
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_REGION", "eu-central-1")
+        .env("AWS_CONFIG_FILE", "/dev/null")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        .env("USER", "ada")
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+fn ledgerline(function: &Function, arguments: &[&str]) -> Output {
+    command(&function.url, arguments).output().expect("it runs")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it ended by itself")
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn line(id: &str) -> Value {
+    json!({"id": id, "flow": "leads", "state": "dead", "version": "3.4", "parked_at": "2026-11-16T10:00:00.000Z",
+           "reason": "terminal", "effect": "crm", "error": "answered 422", "attempts": 1})
+}
+
+fn list(lines: &[Value]) -> Said {
+    Said::Answer(json!({"parked": lines, "matching": lines.len(), "more": false}))
+}
+
+#[test]
+fn an_operation_goes_to_the_stack_s_function_and_is_signed() {
+    let function = Function::start(|_, _| Said::Answer(json!({"version": 1, "board": {}})));
+    let paused = ledgerline(
+        &function,
+        &[
+            "pause",
+            "--flow",
+            "leads",
+            "--for",
+            "30m",
+            "--reason",
+            "it moves",
+            "--stack",
+            "prod",
+            "--region",
+            "eu-west-1",
+        ],
+    );
+    assert_eq!(code(&paused), 0, "{}", words(&paused));
+    let request = &function.asked()[0];
+    assert_eq!(request.path, "/2015-03-31/functions/prod-replay/invocations");
+    assert!(request.head.contains("/eu-west-1/lambda/aws4_request"), "{}", request.head);
+    let by = request.body["by"].as_str().expect("somebody").to_owned();
+    assert!(by.starts_with("ada@"), "AWS does not say who, so this machine does: {by}");
+    let expected =
+        json!({"op": "pause", "flow": "leads", "integration": null, "for": "30m", "by": by, "reason": "it moves"});
+    assert_eq!(request.body, expected);
+}
+
+#[test]
+fn a_word_on_an_unknown_names_the_version_that_was_seen() {
+    let function = Function::start(|_, _| Said::Answer(line("aa")));
+    let happened = ["resolve", "aa", "crm", "--happened", r#"{"crm_id": "c-1"}"#, "--reason", "saw it", "--by", "ada"];
+    assert_eq!(code(&ledgerline(&function, &happened)), 0);
+    let absent = ["resolve", "aa", "crm", "--did-not-happen", "--seen", "9.9", "--reason", "not there", "--by", "ada"];
+    assert_eq!(code(&ledgerline(&function, &absent)), 0);
+    let asked: Vec<Value> = function.asked().into_iter().map(|request| request.body).collect();
+    let word = |verdict: Value, version: &str, reason: &str| {
+        json!({"op": "resolve", "id": "aa", "effect": "crm", "verdict": verdict, "version": version,
+               "by": "ada", "reason": reason})
+    };
+    assert_eq!(
+        asked,
+        [
+            json!({"op": "show", "id": "aa"}),
+            word(json!({"happened": {"crm_id": "c-1"}}), "3.4", "saw it"),
+            word(json!("did_not_happen"), "9.9", "not there"),
+        ]
+    );
+}
+
+#[test]
+fn a_look_is_repeated_when_its_answer_is_lost() {
+    let function = Function::start(|_, before| if before < 2 { Said::Nothing } else { list(&[line("aa")]) });
+    let listed = ledgerline(&function, &["dead", "list"]);
+    assert_eq!((code(&listed), function.asked().len()), (0, 3), "{}", words(&listed));
+}
+
+#[test]
+fn a_batch_whose_answer_is_lost_is_not_begun_twice() {
+    let function = Function::start(|request, _| match request["op"].as_str() {
+        Some("list") => list(&[line("aa")]),
+        _ => Said::Nothing,
+    });
+    let lost = ledgerline(&function, &["replay", "--flow", "leads", "--reason", "it is back", "--by", "ada", "--yes"]);
+    assert_eq!(code(&lost), 5);
+    assert!(words(&lost).contains("look at `ledgerline status` before you try again"), "{}", words(&lost));
+    let begun = function.asked().into_iter().filter(|request| request.body["op"] == "batch").count();
+    assert_eq!(begun, 1);
+}
+
+#[test]
+fn a_change_that_was_throttled_is_tried_again() {
+    let function = Function::start(|_, before| match before {
+        0 => Said::Status(429, json!({"Message": "Rate Exceeded."})),
+        _ => Said::Answer(json!({"id": "b-1", "progress": "stopped"})),
+    });
+    let stopped = ledgerline(&function, &["stop", "b-1", "--reason", "enough", "--by", "ada"]);
+    assert_eq!((code(&stopped), function.asked().len()), (0, 2), "{}", words(&stopped));
+}
+
+#[test]
+fn whoever_may_not_or_is_elsewhere_is_told_what_to_look_at() {
+    for (status, said, hint) in [(403, "not authorized", "lambda:InvokeFunction"), (404, "no function", "--stack")] {
+        let function = Function::start(move |_, _| Said::Status(status, json!({"Message": said})));
+        let barred = ledgerline(&function, &["dead", "list"]);
+        assert_eq!((code(&barred), function.asked().len()), (5, 1), "{}", words(&barred));
+        assert!(words(&barred).contains(said) && words(&barred).contains(hint), "{}", words(&barred));
+    }
+}
+
+#[test]
+fn what_is_out_of_reach_ends_soon_with_a_code_of_its_own() {
+    let begun = Instant::now();
+    // Nobody listens where a listener was.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").and_then(|door| door.local_addr()).expect("a free port");
+    let unreached = command(&format!("http://{gone}"), &["dead", "list"]).output().expect("it runs");
+    assert_eq!(code(&unreached), 5, "{}", words(&unreached));
+    assert!(words(&unreached).contains(&gone.to_string()) && words(&unreached).contains("AWS_ENDPOINT_URL"));
+    assert!(begun.elapsed() < Duration::from_secs(120));
+}
+
+#[test]
+fn without_a_local_cloud_it_says_how_to_get_one() {
+    // Below the project, the cloud of `make run` would be found.
+    let none = command("http://127.0.0.1:9", &["status", "--local"]).current_dir("/").output().expect("it runs");
+    assert_eq!(code(&none), 5, "{}", words(&none));
+    assert!(words(&none).contains("make run"), "{}", words(&none));
+    let both = command("http://127.0.0.1:9", &["status", "--local", "--profile", "prod"]).output().expect("it runs");
+    assert_eq!(code(&both), 2);
+}
+
+#[test]
+fn the_local_cloud_is_found_from_below() {
+    let function = Function::start(|_, _| Said::Answer(json!({"version": 0, "board": {}, "batches": []})));
+    let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-project");
+    std::fs::create_dir_all(project.join(".local/run")).expect("a folder");
+    std::fs::create_dir_all(project.join("infra/flows")).expect("a folder");
+    let address = json!({"pid": 1, "endpoint": function.url, "functions": {"replay": "here-replay"}});
+    std::fs::write(project.join(".local/run/cloud.json"), address.to_string()).expect("its address");
+    let mut status = command("http://127.0.0.1:9", &["status", "--local"]);
+    let status = status.current_dir(project.join("infra/flows")).output().expect("it runs");
+    assert_eq!(code(&status), 0, "{}", words(&status));
+    assert_eq!(function.asked()[0].path, "/2015-03-31/functions/here-replay/invocations");
+}
+
+#[test]
+fn nothing_is_done_by_halves_or_by_accident() {
+    let function = Function::start(|request, _| match request["id"].as_str() {
+        Some("aa") => Said::Answer(line("aa")),
+        _ => Said::Answer(json!({"error": "there is no event zz"})),
+    });
+    for (arguments, expected) in [
+        (&["replay", "--reason", "it is back"][..], 2),
+        (&["replay", "aa", "--flow", "leads", "--reason", "it is back"], 2),
+        (&["replay", "aa", "bb", "--seen", "1.1", "--reason", "it is back"], 2),
+        (&["replay", "aa", "--reason", " "], 2),
+        (&["drop", "aa", "--reason", "it is odd", "--yes"], 2),
+        (&["drop", "aa", "--sign-off", "ada", "--reason", "it is odd"], 2),
+        (&["drop", "aa", "zz", "--sign-off", "ada", "--reason", "it is odd", "--yes"], 4),
+        (&["resolve", "aa", "crm", "--reason", "saw it"], 2),
+        (&["safe-mode", "--reason", "odd"], 2),
+        (&["latency", "--window", "90s"], 2),
+    ] {
+        let output = ledgerline(&function, arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", words(&output));
+    }
+    let changes = function.asked().into_iter().filter(|request| request.body["op"] != "show").count();
+    assert_eq!(changes, 0, "only looked");
+}
+
+#[test]
+fn a_refusal_is_json_where_json_was_asked_for() {
+    let function = Function::start(|_, _| Said::Answer(json!({"error": "there is no event zz"})));
+    let refused = ledgerline(&function, &["dead", "show", "zz", "--json"]);
+    let answer: Value = serde_json::from_slice(&refused.stdout).expect("JSON");
+    assert_eq!((code(&refused), answer), (4, json!({"error": "there is no event zz"})));
+}
+
+#[test]
+fn a_reader_that_goes_is_no_error() {
+    let lines: Vec<Value> = (0..100).map(|n| line(&format!("{n}-{}", "x".repeat(2000)))).collect();
+    let function = Function::start(move |_, _| list(&lines));
+    let mut tail = command(&function.url, &["dead", "tail", "--json", "--limit", "100"]);
+    let mut tail = tail.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut first = String::new();
+    BufReader::new(tail.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
+    let mut errors = String::new();
+    tail.stderr.take().expect("a pipe").read_to_string(&mut errors).expect("text");
+    assert_eq!((tail.wait().expect("it ends").code(), errors.as_str()), (Some(0), ""));
+    assert!(serde_json::from_str::<Value>(&first).is_ok());
+}
+
+/// Until ctrl-c, which ends it as if it had come to an end.
+#[test]
+fn a_follower_prints_what_is_new_until_it_is_told_to_end() {
+    let at = |id: &str, second: u32| {
+        let mut line = line(id);
+        line["parked_at"] = json!(format!("2026-11-16T10:00:{second:02}.000Z"));
+        line
+    };
+    let function = Function::start(move |_, before| match before {
+        0 => list(&[at("one", 1)]),
+        1 => list(&[at("two", 2), at("one", 1)]),
+        _ => list(&[at("three", 3), at("two", 2), at("one", 1)]),
+    });
+    let mut tail = command(&function.url, &["dead", "tail", "--follow"]);
+    let mut tail = tail.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut out = BufReader::new(tail.stdout.take().expect("a pipe"));
+    for id in ["one", "two", "three"] {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        assert!(line.ends_with(&format!("{id}\n")), "{id}: {line}");
+    }
+    let interrupted = Command::new("kill").args(["-INT", &tail.id().to_string()]).status().expect("kill runs");
+    assert!(interrupted.success());
+    assert_eq!(tail.wait().expect("it ends").code(), Some(0));
+}
+
+/// Ctrl-c ends the following: the batch goes on, and the operator is told how to end it.
+#[test]
+fn a_batch_goes_on_when_its_follower_is_told_to_end() {
+    let batch = json!({"id": "b-1", "filter": {}, "max": 20, "per_minute": 5, "by": "ada", "why": "w", "started_at": 1,
+                       "replayed": 0, "progress": "running"});
+    let function = Function::start(move |request, _| match request["op"].as_str() {
+        Some("list") => list(&[line("aa")]),
+        Some("batch") => Said::Answer(batch.clone()),
+        _ => Said::Answer(json!({"version": 0, "board": {}, "batches": [batch]})),
+    });
+    let replay = ["replay", "--all", "--reason", "it is back", "--by", "ada", "--yes"];
+    let child = command(&function.url, &replay).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    while !function.asked().iter().any(|request| request.body["op"] == "status") {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(interrupted.success());
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&ended), 0, "{}", words(&ended));
+    assert!(words(&ended).contains("ledgerline stop b-1 --reason"), "{}", words(&ended));
+    assert_eq!(function.asked().iter().filter(|request| request.body["op"] == "stop").count(), 0);
+}
