@@ -80,6 +80,24 @@ fn an_operation_goes_to_the_stack_s_function_and_is_signed() {
     assert_eq!(request.body, expected);
 }
 
+/// Somebody who says which account it is does not mean the one that the shell happens to have.
+#[test]
+fn a_profile_that_is_named_goes_before_the_environment() {
+    let function = Function::start(|_, _| Said::Answer(json!({"version": 0, "board": {}, "batches": []})));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles");
+    std::fs::write(&file, "[profile prod]\naws_access_key_id = OTHER\naws_secret_access_key = other\n")
+        .expect("it is written");
+    let status = |profile: &str| {
+        let mut status = command(&function.url, &["status", "--profile", profile]);
+        status.env("AWS_CONFIG_FILE", &file).output().expect("it runs")
+    };
+    assert_eq!(code(&status("prod")), 0);
+    assert!(function.asked()[0].head.contains("Credential=OTHER/"), "{}", function.asked()[0].head);
+    let none = status("prdo");
+    assert_eq!((code(&none), function.asked().len()), (5, 1), "{}", words(&none));
+    assert!(words(&none).contains("prdo"), "{}", words(&none));
+}
+
 #[test]
 fn a_word_on_an_unknown_names_the_version_that_was_seen() {
     let function = Function::start(|_, _| Said::Answer(line("aa")));

@@ -74,10 +74,13 @@ mod tests {
         })
     }
 
+    fn datum(name: &str, unit: &str, value: u64) -> Value {
+        let dimensions = json!([{"Name": "Flow", "Value": "lead-routing"}, {"Name": "State", "Value": "succeeded"}]);
+        json!({"MetricName": name, "Unit": unit, "Value": value, "Timestamp": 7.5, "Dimensions": dimensions})
+    }
+
     #[test]
     fn lines_become_the_metrics_that_they_name() {
-        let dimensions = json!([{"Name": "Flow", "Value": "lead-routing"}, {"Name": "State", "Value": "succeeded"}]);
-        let datum = |name: &str, unit: &str, value: u64| json!({"MetricName": name, "Unit": unit, "Value": value, "Timestamp": 7.5, "Dimensions": dimensions});
         let data = vec![datum("EventsSettled", "Count", 1), datum("TimeToSettled", "Milliseconds", 1200)];
         let log = format!("{}\n{{\"level\": \"INFO\"}}\ncut off}}\n{0}", line());
         let twice = [data.clone(), data].concat();

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sts::config::Credentials;
+use aws_sdk_sts::config::{Credentials, SharedCredentialsProvider};
 use clap::Args;
 use serde::Deserialize;
 
@@ -19,15 +21,15 @@ pub(crate) struct At {
     /// The local cloud that `make run` has up, in this folder's project.
     #[arg(long, global = true, help_heading = CLOUD, conflicts_with_all = ["profile", "region"])]
     local: bool,
-    /// The profile of your AWS configuration.
+    /// The profile of your AWS configuration, whatever the environment says.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "REGION")]
     region: Option<String>,
     /// The stack that was deployed.
-    #[arg(long, global = true, help_heading = CLOUD, value_name = "NAME", env = "LEDGERLINE_STACK", default_value = "ledgerline",
-          value_parser = stack)]
+    #[arg(long, global = true, help_heading = CLOUD, value_name = "NAME", value_parser = stack,
+          env = "LEDGERLINE_STACK", default_value = "ledgerline")]
     stack: String,
 }
 
@@ -48,14 +50,15 @@ impl At {
 
     async fn in_aws(&self) -> Place {
         let mut aws = aws_config::defaults(BehaviorVersion::latest());
-        if let Some(profile) = &self.profile {
-            aws = aws.profile_name(profile);
-        }
         if let Some(region) = &self.region {
             aws = aws.region(Region::new(region.clone()));
         }
+        let aws = match &self.profile {
+            None => aws.load().await,
+            Some(profile) => with_credentials_of(profile, aws.profile_name(profile).load().await),
+        };
         let hint = "are the region, the network and AWS_ENDPOINT_URL, if it is set, what you think?";
-        Place { aws: aws.load().await, function: format!("{}-replay", self.stack), hint }
+        Place { aws, function: format!("{}-replay", self.stack), hint }
     }
 
     async fn on_this_machine(&self) -> Result<Place> {
@@ -69,6 +72,14 @@ impl At {
         let function = functions.get("replay").context("the local cloud has no replay function")?.clone();
         Ok(Place { aws: aws.load().await, function, hint: "is `make run` still up?" })
     }
+}
+
+/// The SDK would take the environment's credentials before the profile's: of another account, perhaps.
+fn with_credentials_of(profile: &str, aws: SdkConfig) -> SdkConfig {
+    // The profile may assume a role, which is asked for in a region.
+    let asked_in = ProviderConfig::without_region().with_region(aws.region().cloned());
+    let credentials = ProfileFileCredentialsProvider::builder().configure(&asked_in).profile_name(profile).build();
+    aws.to_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build()
 }
 
 /// What the local cloud tells of itself while it runs.

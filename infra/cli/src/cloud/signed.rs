@@ -147,7 +147,7 @@ fn no_region() -> Trouble {
 fn no_credentials(why: &str) -> Trouble {
     Trouble::Unreached(format!(
         "there are no usable AWS credentials ({why}): say --profile, or `aws sso login` and then \
-         `eval \"$(aws configure export-credentials --format env)\"`; `--local` is the local cloud"
+         `eval \"$(aws configure export-credentials --profile … --format env)\"`; `--local` is the local cloud"
     ))
 }
 
