@@ -146,8 +146,8 @@ fn no_region() -> Trouble {
 
 fn no_credentials(why: &str) -> Trouble {
     Trouble::Unreached(format!(
-        "there are no usable AWS credentials ({why}): say --profile, or `aws sso login` and then \
-         `eval \"$(aws configure export-credentials --profile … --format env)\"`; `--local` is the local cloud"
+        "there are no usable AWS credentials ({why}): say --profile, and `aws sso login --profile …` if it is one of \
+         IAM Identity Center; `--local` is the local cloud"
     ))
 }
 
