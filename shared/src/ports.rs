@@ -116,6 +116,22 @@ pub trait Queue: Send + Sync {
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>>;
 }
 
+/// How many events there are on the queue, about: the queue counts as it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Those that wait for their turn.
+    pub queued: usize,
+    /// Those that somebody works on, or that wait for another try.
+    pub in_flight: usize,
+}
+
+/// The queue of events, to look at.
+#[async_trait]
+pub trait Depths: Send + Sync {
+    /// How much is on it now.
+    async fn depth(&self) -> Result<Depth, Unavailable>;
+}
+
 /// The queue of events, from its consumer's side.
 #[async_trait]
 pub trait Visibility: Send + Sync {

@@ -19,7 +19,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
 use shared::flow::Flows;
 use shared::limit::Limiter;
-use shared::ports::{BatchStore, Boards, Chance, Clock, Latest, Naps, Queue, Records, Ticks, Visibility};
+use shared::ports::{BatchStore, Boards, Chance, Clock, Depths, Latest, Naps, Queue, Records, Ticks, Visibility};
 
 pub use letters::{Letter, park_batch};
 pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
@@ -35,6 +35,8 @@ pub struct Replay {
     pub latest: Box<dyn Latest>,
     /// The queue of events.
     pub queue: Box<dyn Queue>,
+    /// How much is on it.
+    pub depths: Box<dyn Depths>,
     /// Batches of replays.
     pub batches: Box<dyn BatchStore>,
     /// What drives them.

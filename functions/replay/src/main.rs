@@ -25,10 +25,12 @@ async fn main() -> Result<(), Error> {
     let access: Access = access.parse()?;
 
     let aws = aws().await;
+    let events = SqsEvents::new(&aws, queue);
     let dead_letters = SqsDeadLetters::new(&aws, dead_letters);
     let replay = &Replay {
         records: Box::new(DynamoLedger::new(&aws, table)),
-        queue: Box::new(SqsEvents::new(&aws, queue)),
+        queue: Box::new(events.clone()),
+        depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, &limits)),
         boards: Box::new(DynamoBoard::new(&aws, &limits)),
         batches: Box::new(DynamoBatches::new(&aws, &limits)),

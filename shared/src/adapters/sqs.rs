@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
 
 use crate::event::Event;
-use crate::ports::{DeadLetter, DeadLetters, Queue, Tick, Ticks, Unavailable, Visibility};
+use crate::ports::{DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Unavailable, Visibility};
 
 use super::unavailable;
 
@@ -85,6 +85,19 @@ fn entry((index, event): (usize, &Event)) -> Result<SendMessageBatchRequestEntry
 
 fn body(event: &Event) -> Result<String, Unavailable> {
     serde_json::to_string(event).map_err(|error| unavailable_because(error.to_string()))
+}
+
+#[async_trait]
+impl Depths for SqsEvents {
+    async fn depth(&self) -> Result<Depth, Unavailable> {
+        const QUEUED: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessages;
+        const IN_FLIGHT: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
+        let get = self.client.get_queue_attributes().queue_url(&self.url);
+        let found = get.attribute_names(QUEUED).attribute_names(IN_FLIGHT).send().await.map_err(unavailable(PORT))?;
+        let counts = found.attributes.unwrap_or_default();
+        let count = |name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or_default();
+        Ok(Depth { queued: count(QUEUED), in_flight: count(IN_FLIGHT) })
+    }
 }
 
 #[async_trait]

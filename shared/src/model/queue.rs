@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::{ModelClock, locked};
 use crate::event::Event;
-use crate::ports::{Clock, DeadLetter, DeadLetters, Queue, Tick, Ticks, Unavailable, Visibility};
+use crate::ports::{Clock, DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Unavailable, Visibility};
 use crate::time::Timestamp;
 
 /// How long SQS remembers a deduplication id.
@@ -185,6 +185,16 @@ impl Queue for ModelQueue {
             sent.push(Queue::send(self, event).await);
         }
         sent
+    }
+}
+
+#[async_trait]
+impl Depths for ModelQueue {
+    async fn depth(&self) -> Result<Depth, Unavailable> {
+        let now = self.clock.now();
+        let state = locked(&self.state);
+        let in_flight = state.messages.iter().filter(|message| message.visible_at > now).count();
+        Ok(Depth { queued: state.messages.len() - in_flight, in_flight })
     }
 }
 

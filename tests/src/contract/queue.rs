@@ -10,7 +10,7 @@ use shared::adapters::{SqsDeadLetters, SqsEvents, aws};
 use shared::event::Event;
 use shared::ledger::{Death, Reason};
 use shared::model::{Delivered, ModelClock, ModelQueue};
-use shared::ports::{DeadLetter, DeadLetters, Queue, Visibility};
+use shared::ports::{DeadLetter, DeadLetters, Depth, Depths, Queue, Visibility};
 
 use super::on_model_and_emulator;
 use crate::fixtures::{NOW, event};
@@ -25,6 +25,7 @@ pub(super) trait Queues: Send + Sync {
     fn events(&self) -> &dyn Queue;
     fn visibility(&self) -> &dyn Visibility;
     fn dead_letters(&self) -> &dyn DeadLetters;
+    fn depths(&self) -> &dyn Depths;
     async fn receive(&self) -> Vec<Delivered>;
     async fn receive_dead(&self) -> Vec<Delivered>;
     async fn delete(&self, receipt: &str);
@@ -42,6 +43,7 @@ on_model_and_emulator!(
     an_old_receipt_deletes_nothing,
     a_message_that_is_received_too_often_is_moved_as_it_is,
     a_dead_letter_brings_its_context,
+    what_waits_and_what_is_in_flight_are_counted,
 );
 
 fn of_group(id: &str, group: &str) -> Event {
@@ -178,6 +180,17 @@ async fn a_dead_letter_brings_its_context(queues: impl Queues) {
     assert_eq!(dead.len(), 1);
 }
 
+async fn what_waits_and_what_is_in_flight_are_counted(queues: impl Queues) {
+    assert_eq!(queues.depths().depth().await, Ok(Depth { queued: 0, in_flight: 0 }));
+    send(&queues, &[("1", "a"), ("2", "b"), ("3", "b")]).await;
+    assert_eq!(queues.depths().depth().await, Ok(Depth { queued: 3, in_flight: 0 }));
+    let delivered = queues.receive().await;
+    let in_flight = delivered.len();
+    assert_eq!(queues.depths().depth().await, Ok(Depth { queued: 3 - in_flight, in_flight }));
+    queues.delete(&delivered[0].receipt).await;
+    assert_eq!(queues.depths().depth().await, Ok(Depth { queued: 3 - in_flight, in_flight: in_flight - 1 }));
+}
+
 struct Model {
     clock: ModelClock,
     events: ModelQueue,
@@ -201,6 +214,9 @@ impl Queues for Model {
     }
     fn dead_letters(&self) -> &dyn DeadLetters {
         &self.dead
+    }
+    fn depths(&self) -> &dyn Depths {
+        &self.events
     }
     async fn receive(&self) -> Vec<Delivered> {
         self.events.receive(10)
@@ -300,6 +316,9 @@ impl Queues for Emulator {
     }
     fn dead_letters(&self) -> &dyn DeadLetters {
         &self.dead
+    }
+    fn depths(&self) -> &dyn Depths {
+        &self.events
     }
     async fn receive(&self) -> Vec<Delivered> {
         self.receive_from(&self.events_url).await

@@ -304,9 +304,11 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
     assert_eq!(arena.row(&event).await.death.map(|death| death.reason), Some(Reason::AttemptsSpent));
 
     let aws = aws().await;
+    let events = SqsEvents::new(&aws, arena.queues.events_url());
     let replay = Replay {
         records: Box::new(arena.ledger.clone()),
-        queue: Box::new(SqsEvents::new(&aws, arena.queues.events_url())),
+        queue: Box::new(events.clone()),
+        depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
         boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
         batches: Box::new(DynamoBatches::named(&aws, table("LIMITS"), "nobody's batches")),

@@ -133,6 +133,7 @@ async fn an_event_is_found_read_and_replayed() {
     let id = parked(&world).await;
     let overview = page(&world, json!({})).await;
     assert!(overview.contains("<b>1</b> dead") && overview.contains("attempts_spent"), "{overview}");
+    assert!(overview.contains("<b>0</b> on the queue"), "{overview}");
     let list = page(&world, carried(&overview, "attempts_spent")).await;
     assert!(list.contains(id.as_str()) && list.contains("answered 500"), "{list}");
 

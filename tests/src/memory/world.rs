@@ -121,6 +121,7 @@ impl World {
         let replay = Replay {
             records: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
+            depths: Box::new(events.clone()),
             latest: Box::new(latest),
             boards: Box::new(board.clone()),
             batches: Box::new(ModelBatches::default()),

@@ -92,7 +92,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
         ("dynamodb:GetItem", "LimitsTable.Arn latest/*"),
         ("dynamodb:UpdateItem", LIMITS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
-        ("sqs:SendMessage", EVENTS),
+        ("sqs:SendMessage sqs:GetQueueAttributes", EVENTS),
         ("sqs:SendMessage", DEAD_LETTERS),
     ];
     assert_eq!(allowed("ReplayRole"), expected(&lines, "ReplayLogs.Arn"));
@@ -105,6 +105,7 @@ fn the_viewers_console_can_only_read() {
         ("dynamodb:GetItem", LEDGER),
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
         ("dynamodb:GetItem", "LimitsTable.Arn switchboard latest/*"),
+        ("sqs:GetQueueAttributes", EVENTS),
     ];
     assert_eq!(allowed("ConsoleViewerRole"), expected(&lines, "ConsoleViewerLogs.Arn"));
 }

@@ -198,6 +198,8 @@ impl Start {
     pub(super) fn replay(self) -> Replay {
         let ports = self.ports();
         Replay {
+            // Nobody here looks at a console.
+            depths: Box::new(self.models.events.clone()),
             records: ports.records,
             queue: ports.queue,
             boards: ports.boards,

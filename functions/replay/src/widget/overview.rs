@@ -1,10 +1,11 @@
-//! The first page: how many wait, why, and which switches are on.
+//! The first page: how many are on their way, how many wait, why, and which switches are on.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 use shared::batch::Filter;
 use shared::ledger::{Row, State};
+use shared::ports::Depth;
 
 use super::call::Call;
 use super::html::{Html, html};
@@ -16,20 +17,34 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
     let (rows, more) = scan(console.replay, &Filter::default()).await?;
     let switches = switches::tables(console, call, &counts(rows.iter().map(|row| row.flow.as_str()))).await?;
     let older = more.then(|| html("<p>Only the newest {} are counted: there are older ones.</p>", &[&rows.len()]));
-    Ok(html("{}{}{}{}", &[&tiles(console, &rows), &older, &reasons(console, &rows), &switches]))
+    let depth = console.replay.depths.depth().await?;
+    Ok(html("{}{}{}{}", &[&tiles(console, depth, &rows), &older, &reasons(console, &rows), &switches]))
 }
 
 /// The states in which an event is parked.
 pub(super) const STATES: [State; 3] = [State::Dead, State::AwaitingApproval, State::Queued];
 
-fn tiles(console: &Console<'_>, rows: &[Row]) -> Html {
-    let tile = |state: State| {
+/// What is on the queue, and what is parked. A replay that is on its way is in both until it is claimed.
+fn tiles(console: &Console<'_>, depth: Depth, rows: &[Row]) -> Html {
+    let on_queue = [("on the queue", depth.queued), ("running or retrying", depth.in_flight)];
+    let on_queue = on_queue
+        .into_iter()
+        .map(|(name, count)| html(r#"<div class="tile queued"><b>{}</b> {}</div>"#, &[&count, &name]));
+    let parked = STATES.into_iter().map(|state| {
         let count = rows.iter().filter(|row| row.state == state).count();
-        let label = html("<b>{}</b> {}", &[&count, &parts::state_name(state)]);
+        let label = html("<b>{}</b> {}", &[&count, &parked_as(state)]);
         let list = json!({"page": "list", "state": state.as_str()});
         html(r#"<div class="tile {}">{}</div>"#, &[&state.as_str(), &parts::link(console, &label, list)])
-    };
-    html(r#"<div class="tiles">{}</div>"#, &[&STATES.into_iter().map(tile).collect::<Html>()])
+    });
+    html(r#"<div class="tiles">{}</div>"#, &[&on_queue.chain(parked).collect::<Html>()])
+}
+
+/// What it means that something in this state is parked.
+fn parked_as(state: State) -> String {
+    match state {
+        State::Queued => "replays on their way".to_owned(),
+        other => parts::state_name(other),
+    }
 }
 
 fn reasons(console: &Console<'_>, rows: &[Row]) -> Html {
