@@ -17,7 +17,7 @@ use super::world::World;
 /// One operator. What was begun is done again until the answer is clear.
 #[derive(Default)]
 pub(super) struct Operator {
-    pub(super) rounds: u32,
+    rounds: u32,
     pending: Option<Operation>,
     /// What it has planned, to be applied later.
     pub(super) plan: Option<Planned>,
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// Something that is parked, and what is best done about it.
-    pub(super) fn choose(&self, closes: bool) -> Option<Operation> {
+    fn choose(&self, closes: bool) -> Option<Operation> {
         let now = self.scheduler.now();
         let settled = |row: &Row| row.parked_at.is_some_and(|at| at + SETTLED <= now) && (!closes || waits(row));
         let parked: Vec<Row> = self.models.ledger.rows().into_iter().filter(settled).collect();

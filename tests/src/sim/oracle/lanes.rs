@@ -28,7 +28,7 @@ pub(super) struct Lane {
 struct Sent {
     event: EventId,
     at: Timestamp,
-    /// The partners that any version of its flow calls, unless its worker had stood still.
+    /// The partners that every version of its flow calls, unless its worker had stood still.
     partners: BTreeSet<String>,
 }
 
