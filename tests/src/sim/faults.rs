@@ -85,12 +85,15 @@ impl Profile {
         let often = |most: f64| if chance.unit() < 0.5 { chance.unit() * most } else { 0.0 };
         let rates = [often(0.06), often(0.06), often(0.05), often(0.05), often(0.05), often(0.1)];
         let (stall, partner, zombie) = (often(0.03), often(0.6), often(1.0));
-        // Some seeds are about workers that outlive their leases.
-        let (stall, zombie) = if chance.bits().is_multiple_of(5) { (0.15, 1.0) } else { (stall, zombie) };
         let skew = MAX_SKEW.mul_f64(often(1.0));
         let redelivery = often(0.3);
         let heals_at = NOW + Duration::from_secs(300 + chance.bits() % 1500);
         Profile { rates, stall, partner, zombie, skew, redelivery, heals_at }
+    }
+
+    /// The same, with workers that outlive their leases.
+    pub(super) fn with_zombies(self) -> Self {
+        Profile { stall: 0.15, zombie: 1.0, ..self }
     }
 
     /// Nothing goes wrong by itself.

@@ -50,8 +50,11 @@ pub(super) fn with(seed: u64, mutant: &'static Mutant) -> Setup {
         conduct: Conduct::Refuse { status: [400, 400, 503][index(below(3))], retry_after: None },
         lasts: Duration::from_secs(5 + below(240)),
     });
-    let least = usize::from(illness.is_some());
-    let (operators, containers) = (least.max(index(below(3))), index(1 + below(3)));
+    // Two at once on the same few events, and workers that take a batch up again which another took over.
+    let parked = illness.is_some();
+    let operators = if parked { 2 } else { index(below(3)) };
+    let profile = if below(if parked { 2 } else { 5 }) == 0 { profile.with_zombies() } else { profile };
+    let containers = index(1 + below(3));
     let versions = if seed % 4 == 1 { versions } else { versions[..1].to_vec() };
     // Some seeds are about a queue that gives up early, so that it does so at all.
     let max_receives = if below(6) == 0 { index(2 + below(6)) } else { MAX_RECEIVES };

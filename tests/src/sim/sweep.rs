@@ -58,14 +58,23 @@ const SCRIPTS: [(&str, Conduct, &[Act]); 5] = [
     ("stage", REFUSED, &[World::plan, World::plan, World::apply, World::take_one_on, World::drop_one]),
 ];
 
-#[test]
-fn one_fault_at_every_call_of_what_operators_do() {
+fn operate(of: usize, part: usize) {
     for (name, conduct, acts) in SCRIPTS {
         let version = &VERSIONS[0];
         let flow = version.flows.flow(name).expect("a flow of ours");
-        let runs = every_fault(name, |plan| scripted(version, flow, conduct, acts, plan), 1, 0);
+        let runs = every_fault(name, |plan| scripted(version, flow, conduct, acts, plan), of, part);
         println!("{runs} runs of {name}, each with one fault at one call");
     }
+}
+
+#[test]
+fn one_fault_at_every_call_of_what_operators_do_0() {
+    operate(2, 0);
+}
+
+#[test]
+fn one_fault_at_every_call_of_what_operators_do_1() {
+    operate(2, 1);
 }
 
 /// The same seed is the same run, line by line, batches included.
