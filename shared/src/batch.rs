@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{Reason, Refusal, Row, State};
+use crate::ledger::{Reason, Refusal, Row, State, Word};
 use crate::time::Timestamp;
 
 /// Which parked events are meant. What is not named is not asked for.
@@ -72,6 +72,9 @@ pub struct Batch {
     pub passed: Option<Timestamp>,
     /// Where it is.
     pub progress: Progress,
+    /// Who stopped it, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
 }
 
 /// Where a batch is.
@@ -102,7 +105,8 @@ impl Batch {
             return Err(Refusal(format!("{} is not part of the batch any more", row.id)));
         }
         let after = now.max(self.started_at + Duration::from_millis(1));
-        row.replayed(&format!("{} (batch {})", self.by, self.id), &self.why, after)
+        let by = format!("{} (batch {})", self.by, self.id);
+        row.replayed(Word { by: &by, why: &self.why }, after)
     }
 
     /// Counts one more, which was parked then, if the batch goes on and may replay another.
@@ -123,9 +127,17 @@ impl Batch {
     }
 
     /// Brings the batch to its end.
-    pub fn end(&mut self, progress: Progress) -> Result<(), Refusal> {
+    pub fn end(&mut self) -> Result<(), Refusal> {
         self.goes_on()?;
-        self.progress = progress;
+        self.progress = Progress::Done;
+        Ok(())
+    }
+
+    /// Ends the batch before its time.
+    pub fn stop(&mut self, word: Word<'_>) -> Result<(), Refusal> {
+        self.goes_on()?;
+        self.progress = Progress::Stopped;
+        self.stopped_by = Some(word.to_string());
         Ok(())
     }
 
@@ -202,6 +214,8 @@ impl Batches {
 mod tests {
     use super::*;
 
+    const ADA: Word<'static> = Word { by: "ada", why: "enough" };
+
     fn batch(id: &str, progress: Progress) -> Batch {
         Batch {
             id: id.into(),
@@ -214,6 +228,7 @@ mod tests {
             replayed: 0,
             passed: None,
             progress,
+            stopped_by: None,
         }
     }
 
@@ -226,7 +241,7 @@ mod tests {
         }
         assert_eq!(batches.all().len(), MAX_BATCHES);
         assert_eq!(batches.running().map(|batch| batch.id.as_str()), Some("1"));
-        let stopped = batches.changed("1", |batch| batch.end(Progress::Stopped)).expect("it is there");
+        let stopped = batches.changed("1", |batch| batch.stop(ADA)).expect("it is there");
         assert_eq!(stopped.running().map(|batch| batch.id.as_str()), Some("3"));
         assert_eq!(Batches::read(&stopped.text()), stopped);
         assert!(stopped.changed("99", |_| Ok(())).is_err(), "there is none");
@@ -239,8 +254,8 @@ mod tests {
         assert_eq!(counted, [true, true, false]);
         assert_eq!((batch.replayed, batch.passed), (2, Some(Timestamp::from_secs(3))));
         batch.max = 9;
-        batch.end(Progress::Stopped).expect("it goes on");
-        assert!(batch.count(None).is_err() && batch.end(Progress::Done).is_err(), "it is stopped");
+        batch.stop(ADA).expect("it goes on");
+        assert!(batch.count(None).is_err() && batch.end().is_err(), "it is stopped");
         assert_eq!((batch.replayed, batch.progress), (2, Progress::Stopped));
     }
 }

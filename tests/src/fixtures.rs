@@ -7,10 +7,14 @@ use shared::adapters::read_flows;
 use shared::event::Event;
 use shared::flow::{File, Flow, Flows};
 use shared::key::Names;
+use shared::ledger::Word;
 use shared::time::Timestamp;
 use shared::trace::Trace;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
+
+/// An operator's word.
+pub(crate) const ADA: Word<'static> = Word { by: "ada", why: "the CRM is back" };
 
 /// The project's root.
 pub(crate) fn root() -> PathBuf {

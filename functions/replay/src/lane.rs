@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::batch::{Batch, Batches, Filter, Progress};
-use shared::ledger::{Reason, Refusal, Row, State};
+use shared::ledger::{Reason, Refusal, Row, State, Word};
 use shared::limit::{Decision, Rate};
 use shared::ports::{Tick, Unavailable, WriteError};
 use shared::requeue::{RequeueError, end, unsent};
@@ -22,7 +22,7 @@ use shared::time::Timestamp;
 use tracing::{info, warn};
 
 use crate::lists::scan;
-use crate::operations::{Failure, check_words, refuse};
+use crate::operations::{Failure, refuse};
 use crate::{Replay, send};
 
 /// How many events one tick replays at most: it ends well within an invocation.
@@ -52,10 +52,8 @@ pub(crate) async fn open(
     filter: Filter,
     max: u32,
     per_minute: u32,
-    by: &str,
-    why: &str,
+    word: Word<'_>,
 ) -> Result<Value, Failure> {
-    check_words(by, why)?;
     if !(1..=MAX_BATCH).contains(&max) || !(1..=600).contains(&per_minute) {
         return Err(refuse(format!("`max` must be from 1 to {MAX_BATCH}, and `rate` from 1 to 600 a minute")));
     }
@@ -65,19 +63,20 @@ pub(crate) async fn open(
         filter,
         max,
         per_minute,
-        by: by.to_owned(),
-        why: why.to_owned(),
+        by: word.by.to_owned(),
+        why: word.why.to_owned(),
         started_at,
         replayed: 0,
         passed: None,
         progress: Progress::Running,
+        stopped_by: None,
     };
     let (batches, version) = read(replay).await?;
     if batches.all().iter().filter(|batch| batch.progress == Progress::Running).count() >= MAX_RUNNING {
         return Err(refuse("five batches wait already: stop one, or wait for one"));
     }
     replay.batches.put(&batches.with(batch.clone()), version).await?;
-    info!(batch = batch.id, by, "batch opened");
+    info!(batch = batch.id, by = word.by, "batch opened");
     // It is opened, whatever becomes of its tick: who heard otherwise would open a second one.
     if let Err(error) = drive(replay, &batch).await {
         warn!(batch = batch.id, %error, "the schedule sets the lane going");
@@ -90,10 +89,9 @@ async fn drive(replay: &Replay, batch: &Batch) -> Result<(), Unavailable> {
 }
 
 /// Stops a batch. What is on its way goes on, and so does an event that is counted already.
-pub(crate) async fn stop(replay: &Replay, id: &str, by: &str, why: &str) -> Result<Value, Failure> {
-    check_words(by, why)?;
-    change(replay, id, |batch| batch.end(Progress::Stopped)).await?;
-    info!(batch = id, by, "batch stopped");
+pub(crate) async fn stop(replay: &Replay, id: &str, word: Word<'_>) -> Result<Value, Failure> {
+    change(replay, id, |batch| batch.stop(word)).await?;
+    info!(batch = id, by = word.by, "batch stopped");
     Ok(json!({"id": id, "progress": Progress::Stopped}))
 }
 
@@ -155,7 +153,7 @@ async fn turn_the_page(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(
             change(replay, &batch.id, |batch| batch.pass(on)).await
         }
         _ => {
-            change(replay, &batch.id, |batch| batch.end(Progress::Done)).await?;
+            change(replay, &batch.id, Batch::end).await?;
             info!(batch = batch.id, "batch done");
             Ok(())
         }
@@ -229,6 +227,7 @@ async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
     if read(replay).await?.0.running().is_some() {
         return Ok(opened);
     }
+    let word = Word { by: "schedule", why: "it may have healed" };
     let mut left = SCHEDULED;
     for flow in replay.flows.all().filter(|flow| flow.auto_replay) {
         let filter = Filter {
@@ -241,7 +240,7 @@ async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
         let count = rows.iter().filter(healing).take(left).count();
         left -= count;
         if let Ok(max @ 1..) = u32::try_from(count) {
-            opened.push(open(replay, filter, max, DEFAULT_RATE, "schedule", "it may have healed").await?);
+            opened.push(open(replay, filter, max, DEFAULT_RATE, word).await?);
         }
     }
     Ok(opened)

@@ -281,20 +281,28 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
         Operation::Plan { ids, only, max } => plans::plan(replay, &ids, &only, max).await,
-        Operation::Apply { events, by, reason } => plans::apply(replay, &events, &by, &reason).await,
-        Operation::Batch { only, max, rate, by, reason } => lane::open(replay, only, max, rate, &by, &reason).await,
-        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, &by, &reason).await,
+        Operation::Apply { events, by, reason } => plans::apply(replay, &events, word(&by, &reason)?).await,
+        Operation::Batch { only, max, rate, by, reason } => {
+            lane::open(replay, only, max, rate, word(&by, &reason)?).await
+        }
+        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, word(&by, &reason)?).await,
         Operation::Schedule => lane::scheduled(replay).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, by, reason, version } => {
-            send_again(replay, &id, &by, &reason, version.as_deref()).await
+            send_again(replay, &id, word(&by, &reason)?, version.as_deref()).await
         }
         Operation::Resolve { id, effect, verdict, by, reason, version } => {
-            resolve(replay, &id, &effect, verdict, &by, &reason, version.as_deref()).await
+            resolve(replay, &id, &effect, verdict, word(&by, &reason)?, version.as_deref()).await
         }
-        Operation::Approve { questions, by, reason } => decide(replay, questions, Answer::Approve, &by, &reason).await,
-        Operation::Reject { questions, by, reason } => decide(replay, questions, Answer::Reject, &by, &reason).await,
-        Operation::Drop { id, by, reason, version } => give_up(replay, &id, &by, &reason, version.as_deref()).await,
+        Operation::Approve { questions, by, reason } => {
+            decide(replay, questions, Answer::Approve, word(&by, &reason)?).await
+        }
+        Operation::Reject { questions, by, reason } => {
+            decide(replay, questions, Answer::Reject, word(&by, &reason)?).await
+        }
+        Operation::Drop { id, by, reason, version } => {
+            give_up(replay, &id, word(&by, &reason)?, version.as_deref()).await
+        }
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,
     }
@@ -307,21 +315,14 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
 }
 
 /// Sends one event through the queue again.
-async fn send_again(
-    replay: &Replay,
-    id: &EventId,
-    by: &str,
-    reason: &str,
-    seen: Option<&str>,
-) -> Result<Value, Failure> {
-    check_words(by, reason)?;
+async fn send_again(replay: &Replay, id: &EventId, word: Word<'_>, seen: Option<&str>) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let replayed = |row: Row| {
         version::check(&row, seen)?;
-        row.replayed(by, reason, now)
+        row.replayed(word, now)
     };
     let next = send::again(replay, id, replayed).await?;
-    info!(event = %id, replay = next.replay, by, "replayed");
+    info!(event = %id, replay = next.replay, by = word.by, "replayed");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }
 
@@ -330,10 +331,8 @@ async fn decide(
     replay: &Replay,
     questions: Vec<QuestionSeen>,
     answer: Answer,
-    by: &str,
-    reason: &str,
+    word: Word<'_>,
 ) -> Result<Value, Failure> {
-    check_words(by, reason)?;
     if questions.is_empty() || questions.len() > MAX_LIMIT {
         return Err(refuse(format!("name 1 to {MAX_LIMIT} questions: {{\"id\": \"…\", \"hash\": \"…\"}} each")));
     }
@@ -341,27 +340,25 @@ async fn decide(
     for QuestionSeen { id, hash } in questions {
         let question = Question { id: id.clone(), hash };
         let Replay { records, queue, flows, clock, .. } = replay;
-        let word = Word { by, why: reason };
         let decided = approval::decide(&**records, &**queue, flows, &question, answer, word, clock.now()).await;
         answered.push(match decided.map_err(Failure::from) {
             Ok(row) => json!({"id": id, "state": row.state}),
             Err(failure) => json!({"id": id, "error": failure.to_string()}),
         });
     }
-    info!(count = answered.len(), by, ?answer, "decided");
+    info!(count = answered.len(), by = word.by, ?answer, "decided");
     Ok(json!({"answered": answered}))
 }
 
-async fn give_up(replay: &Replay, id: &EventId, by: &str, reason: &str, seen: Option<&str>) -> Result<Value, Failure> {
-    check_words(by, reason)?;
+async fn give_up(replay: &Replay, id: &EventId, word: Word<'_>, seen: Option<&str>) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let dropped = |row: Row| {
         version::check(&row, seen)?;
         let ttl = replay.flows.remembered(&row.flow);
-        row.dropped(by, reason, ttl, now)
+        row.dropped(word, ttl, now)
     };
     let next = end(&*replay.records, id, dropped).await?;
-    info!(event = %id, by, "dropped");
+    info!(event = %id, by = word.by, "dropped");
     Ok(json!({"id": id, "state": next.state}))
 }
 
@@ -371,11 +368,9 @@ async fn resolve(
     id: &EventId,
     effect: &str,
     verdict: Verdict,
-    by: &str,
-    reason: &str,
+    word: Word<'_>,
     seen: Option<&str>,
 ) -> Result<Value, Failure> {
-    check_words(by, reason)?;
     let happened = match verdict {
         Verdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
             return Err(refuse(format!("the result must be at most {MAX_RESULT} bytes: name an id, not a record")));
@@ -385,19 +380,20 @@ async fn resolve(
     };
     let row = find(replay, id).await?;
     version::check(&row, seen)?;
-    let next = row.clone().resolved(effect, happened, by, reason, replay.clock.now())?;
+    let next = row.clone().resolved(effect, happened, word, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
-    info!(event = %id, effect, by, "resolved");
+    info!(event = %id, effect, by = word.by, "resolved");
     Ok(view::page(&next, None))
 }
 
-pub(crate) fn check_words(by: &str, reason: &str) -> Result<(), Failure> {
-    for (name, words) in [("by", by), ("reason", reason)] {
+/// Somebody's word, if it says something.
+pub(crate) fn word<'w>(by: &'w str, why: &'w str) -> Result<Word<'w>, Failure> {
+    for (name, words) in [("by", by), ("reason", why)] {
         if words.trim().is_empty() || words.chars().count() > MAX_WORDS {
             return Err(refuse(format!("`{name}` must say something, in at most {MAX_WORDS} characters")));
         }
     }
-    Ok(())
+    Ok(Word { by, why })
 }
 
 pub(crate) async fn find(replay: &Replay, id: &EventId) -> Result<Row, Failure> {

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use shared::batch::Filter;
 use shared::event::Event;
 use shared::key::EventId;
-use shared::ledger::Row;
+use shared::ledger::{Row, Word};
 use shared::plan::{Fate, Plan};
 use tracing::info;
 
 use crate::Replay;
 use crate::lists::{MAX_LIMIT, scan};
-use crate::operations::{Failure, check_words, find, refuse};
+use crate::operations::{Failure, find, refuse};
 use crate::{send, version};
 
 /// One event of a plan, as it was seen.
@@ -46,8 +46,7 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId], filter: &Filter, max:
 }
 
 /// Replays exactly what a plan said, or nothing at all.
-pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], by: &str, reason: &str) -> Result<Value, Failure> {
-    check_words(by, reason)?;
+pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) -> Result<Value, Failure> {
     if seen.is_empty() || seen.len() > MAX_LIMIT {
         return Err(refuse(format!("name 1 to {MAX_LIMIT} events of a plan, each with its hash")));
     }
@@ -62,25 +61,25 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], by: &str, reason: 
     }
     let mut applied = Vec::new();
     for (id, event) in ids.into_iter().zip(&events) {
-        applied.push(match apply_one(replay, &id, event, by, reason).await {
+        applied.push(match apply_one(replay, &id, event, word).await {
             Ok(row) => json!({"id": id, "state": row.state, "replay": row.replay}),
             Err(failure) => json!({"id": id, "error": failure.to_string()}),
         });
     }
-    info!(count = applied.len(), by, "applied");
+    info!(count = applied.len(), by = word.by, "applied");
     Ok(json!({"applied": applied}))
 }
 
 /// Replays an event as it was planned a moment ago. What the plan holds back is not sent, even where a replay
 /// could find out; and the row may have changed since, for others act while the first of many are sent.
-async fn apply_one(replay: &Replay, id: &EventId, planned: &Value, by: &str, reason: &str) -> Result<Row, Failure> {
+async fn apply_one(replay: &Replay, id: &EventId, planned: &Value, word: Word<'_>) -> Result<Row, Failure> {
     if let Some(why) = planned["blocked"].as_str() {
         return Err(refuse(why));
     }
     let at = replay.clock.now();
     let replayed = |row: Row| {
         version::check(&row, planned["version"].as_str())?;
-        row.replayed(by, reason, at)
+        row.replayed(word, at)
     };
     Ok(send::again(replay, id, replayed).await?)
 }

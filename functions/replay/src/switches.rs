@@ -10,7 +10,7 @@ use tracing::info;
 
 use crate::Replay;
 use crate::lane;
-use crate::operations::{Failure, Operation, check_words, refuse};
+use crate::operations::{Failure, Operation, refuse, word};
 
 /// How long a switch is on, as `30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
-    check_words(&by, &why)?;
+    word(&by, &why)?;
     let turns = [(subject, turn)];
     let (board, version) = switchboard::turn(&*replay.boards, &turns, &replay.flows, now).await?;
     info!(subject = ?turns[0].0, by, why, version, "switched");

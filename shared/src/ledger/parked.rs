@@ -68,18 +68,18 @@ impl Row {
     ///
     /// It stays in the index of parked events until a worker claims it: a crash between this write
     /// and the send leaves it where an operator sees it.
-    pub fn replayed(mut self, by: &str, why: &str, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn replayed(mut self, word: Word<'_>, now: Timestamp) -> Result<Self, Refusal> {
         self.may_replay()?;
         self.requeue(now);
         self.death = None;
         self.effects.values_mut().for_each(|entry| entry.attempts = 0);
         let replay = self.replay;
-        self.note(now, format!("replay {replay} by {by}: {why}"));
+        self.note(now, format!("replay {replay} by {word}"));
         Ok(self)
     }
 
     /// The row of an event that an operator gives up on, which is forgotten `ttl` from here.
-    pub fn dropped(mut self, by: &str, why: &str, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn dropped(mut self, word: Word<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
         if !matches!(self.state, State::Dead | State::AwaitingApproval) {
             let Row { id, state, .. } = &self;
             return Err(Refusal(format!("{id} is {}: only what is dead or waits can be dropped", state.as_str())));
@@ -88,7 +88,7 @@ impl Row {
         self.next_epoch();
         self.unlist();
         self.expires_at = (now + ttl).secs();
-        self.note(now, format!("dropped by {by}: {why}"));
+        self.note(now, format!("dropped by {word}"));
         Ok(self)
     }
 
@@ -107,8 +107,7 @@ impl Row {
         mut self,
         effect: &str,
         happened: Option<Value>,
-        by: &str,
-        why: &str,
+        word: Word<'_>,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
         let id = self.id.clone();
@@ -121,12 +120,12 @@ impl Row {
         let verdict = if happened.is_some() { "happened" } else { "did not happen" };
         entry.progress = match happened {
             Some(result) => Progress::Done { result },
-            None => Progress::Failed { error: format!("{by} says that it did not happen") },
+            None => Progress::Failed { error: format!("{} says that it did not happen", word.by) },
         };
         entry.doubtful = false;
         entry.at = now;
         self.step += 1;
-        self.note(now, format!("{effect} {verdict}, says {by}: {why}"));
+        self.note(now, format!("{effect} {verdict}, says {word}"));
         Ok(self)
     }
 

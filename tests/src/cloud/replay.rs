@@ -14,7 +14,7 @@ use shared::time::Timestamp;
 
 use super::new_lead;
 use super::system::{System, eventually, variable};
-use crate::fixtures::event;
+use crate::fixtures::{ADA, event};
 
 fn by(mut operation: Value) -> Value {
     operation["by"] = json!("ada");
@@ -158,7 +158,7 @@ async fn among_a_thousand_dead_letters_list_filter_and_replay_answer_within_a_se
     // The other tests have lists of their own to look through.
     iter((5..MANY).map(|n| letter(run, n).0))
         .for_each_concurrent(16, async |row| {
-            let gone = row.clone().dropped("ada", "tidied up", Duration::ZERO, row.received_at).expect("it is dead");
+            let gone = row.clone().dropped(ADA, Duration::ZERO, row.received_at).expect("it is dead");
             ledger.replace(Some(&row), &gone).await.expect("nobody else touched it");
         })
         .await;

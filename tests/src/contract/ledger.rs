@@ -14,7 +14,7 @@ use shared::ports::{Admission, Admissions, Claims, Records, WriteError};
 use shared::time::Timestamp;
 
 use super::on_model_and_emulator;
-use crate::fixtures::{NOW, event, lead_routing};
+use crate::fixtures::{ADA, NOW, event, lead_routing};
 
 trait Ledger: Admissions + Claims + Records {}
 impl<T: Admissions + Claims + Records> Ledger for T {}
@@ -250,7 +250,7 @@ async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl 
     assert_eq!(found, [ids[1].clone(), ids[2].clone(), ids[0].clone()]);
 
     let seen = row(&ledger, &ids[1]).await;
-    let next = seen.clone().replayed("ada", "why", NOW).expect("it may be replayed");
+    let next = seen.clone().replayed(ADA, NOW).expect("it may be replayed");
     ledger.replace(Some(&seen), &next).await.expect("unchanged");
     assert_eq!(listed(ledger.parked(100).await.expect("an answer")).len(), 3, "it is listed until it is claimed");
     claimed(&ledger, &ids[1], NOW).await;
@@ -262,7 +262,7 @@ async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl 
 async fn tidy_up(ledger: &impl Ledger, ids: &[&EventId]) {
     for id in ids {
         let seen = row(ledger, id).await;
-        let gone = seen.clone().dropped("ada", "tidied up", Duration::ZERO, NOW).expect("it is dead");
+        let gone = seen.clone().dropped(ADA, Duration::ZERO, NOW).expect("it is dead");
         ledger.replace(Some(&seen), &gone).await.expect("unchanged");
     }
 }

@@ -6,12 +6,12 @@ use replay::{Operation, QuestionSeen, operate};
 use serde_json::{Value, json};
 use shared::contact::Upsert;
 use shared::key::EventId;
-use shared::ledger::{Row, State, Word};
+use shared::ledger::{Row, State};
 use shared::model::Script;
 use shared::ports::{Contacts, Queue, Records};
 
 use super::world::World;
-use crate::fixtures::{NOW, flows, payload};
+use crate::fixtures::{ADA, NOW, flows, payload};
 
 pub(super) async fn shipped() -> World {
     let world = World::with(flows());
@@ -250,7 +250,7 @@ async fn what_is_asked_anew_is_kept_under_its_own_number() {
     let before = world.ledger.payload(&id).expect("what waits is kept");
     let row = world.row(&id).await;
     let hash = row.ask.clone().expect("a question").hash;
-    let approved = row.clone().approved(&hash, Word { by: "ada", why: "a good customer" }, NOW).expect("it waits");
+    let approved = row.clone().approved(&hash, ADA, NOW).expect("it waits");
     world.ledger.replace(Some(&row), &approved).await.expect("nobody else approves");
     // Safe mode does something else, so that it is asked about anew.
     let switch = json!({"op": "safe_mode", "for": "24h", "by": "ada", "reason": "the codes are odd"});

@@ -9,7 +9,7 @@ use shared::model::Script;
 use shared::ports::{Clock, Records};
 
 use super::world::{World, flows_with};
-use crate::fixtures::lead_of;
+use crate::fixtures::{ADA, lead_of};
 
 async fn operate(world: &World, operation: Value) -> Value {
     replay::handle(&world.replay, operation).await
@@ -124,6 +124,8 @@ async fn a_batch_can_be_stopped_and_what_dies_again_is_left_alone() {
     assert_ne!(batch["id"], batch_two["id"]);
     let stopped = operate(&world, by(json!({"op": "stop", "batch": batch_two["id"]}))).await;
     assert_eq!(stopped["progress"], "stopped", "{stopped}");
+    let status = operate(&world, json!({"op": "status"})).await;
+    assert_eq!(status["batches"][0]["stopped_by"], "ada: the CRM is back");
     run_lane(&world).await;
     assert_eq!(world.partners.calls().len(), 10);
 }
@@ -239,7 +241,7 @@ async fn what_was_replayed_and_never_sent_is_sent_by_the_schedule() {
     let world = World::new();
     let ids = with_dead(&world, 1).await;
     let row = row(&world, &ids[0]).await;
-    let next = row.clone().replayed("ada", "it is back", world.clock.now()).expect("it is dead");
+    let next = row.clone().replayed(ADA, world.clock.now()).expect("it is dead");
     world.ledger.replace(Some(&row), &next).await.expect("nobody else writes");
     let scheduled = operate(&world, json!({"op": "schedule"})).await;
     assert_eq!(scheduled["sent"], 1, "{scheduled}");

@@ -13,7 +13,7 @@ use shared::ports::Records;
 
 use super::faults::StaleRow;
 use super::world::{World, flows_with};
-use crate::fixtures::lead;
+use crate::fixtures::{ADA, NOW, lead};
 
 /// A lead that the partner failed until it died, parked.
 async fn parked(world: &World) -> EventId {
@@ -135,7 +135,7 @@ async fn a_replay_that_was_never_sent_is_seen_and_sent() {
     let world = World::new();
     let id = parked(&world).await;
     let row = world.row(&id).await;
-    let next = row.clone().replayed("ada", "the CRM is back", crate::fixtures::NOW).expect("it may be replayed");
+    let next = row.clone().replayed(ADA, NOW).expect("it may be replayed");
     world.ledger.replace(Some(&row), &next).await.expect("nobody else wrote");
 
     let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");

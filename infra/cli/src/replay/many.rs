@@ -83,7 +83,10 @@ fn goes_on(id: &str) -> String {
 fn told(batch: &Batch) -> String {
     let sent = count(batch.replayed as usize, "event");
     match batch.progress {
-        Progress::Stopped => format!("Batch {} was stopped: {sent} had been replayed.\n", batch.id),
+        Progress::Stopped => {
+            let by = output::plain(batch.stopped_by.as_deref().unwrap_or("nobody said who"));
+            format!("Batch {} was stopped ({by}): {sent} had been replayed.\n", batch.id)
+        }
         _ => format!("Batch {} is done: {sent} replayed. What fails again is parked again.\n", batch.id),
     }
 }
