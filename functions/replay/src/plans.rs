@@ -1,11 +1,11 @@
 //! What a replay would do, before it does it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::batch::Filter;
 use shared::event::Event;
-use shared::key::EventId;
-use shared::ledger::{Row, Word};
+use shared::key::{EventId, fingerprint};
+use shared::ledger::{Row, State, Word};
 use shared::plan::{Fate, Plan};
 use tracing::info;
 
@@ -24,14 +24,39 @@ pub struct PlanSeen {
     pub hash: String,
 }
 
+/// What a replay would do for one event, as of its row.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Planned {
+    pub(crate) id: EventId,
+    pub(crate) flow: String,
+    state: State,
+    version: String,
+    pub(crate) steps: Vec<Step>,
+    /// Why it would not be replayed.
+    pub(crate) blocked: Option<String>,
+    pub(crate) hash: String,
+}
+
+/// What would become of one effect.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Step {
+    pub(crate) effect: String,
+    pub(crate) fate: &'static str,
+}
+
 /// Says for each event and each effect what a replay would do. Nothing else happens.
-pub(crate) async fn plan(replay: &Replay, ids: &[EventId], filter: &Filter, max: usize) -> Result<Value, Failure> {
+pub(crate) async fn plan(
+    replay: &Replay,
+    ids: &[EventId],
+    filter: &Filter,
+    max: usize,
+) -> Result<Vec<Planned>, Failure> {
     let ids = match ids {
         [] => scan(replay, filter).await?.0.into_iter().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(),
         ids if ids.len() > MAX_LIMIT => return Err(refuse(format!("name at most {MAX_LIMIT} events"))),
         ids => ids.to_vec(),
     };
-    let mut events = Vec::new();
+    let mut plan = Vec::new();
     for id in ids {
         let row = find(replay, &id).await?;
         let kept = replay.records.kept(&id).await?;
@@ -39,10 +64,15 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId], filter: &Filter, max:
             Some(event) => send::overtaken(replay, event).await?,
             None => None,
         };
-        events.push(of_one(replay, &row, kept.as_ref(), overtaken));
+        plan.push(of_one(replay, row, kept.as_ref(), overtaken));
     }
-    let hash = shared::key::fingerprint(&json!(events.iter().map(|event| &event["hash"]).collect::<Vec<_>>()));
-    Ok(json!({"events": events, "hash": hash}))
+    Ok(plan)
+}
+
+/// A plan for operators, with one hash over all of it.
+pub(crate) fn told(plan: &[Planned]) -> Value {
+    let hashes: Vec<&str> = plan.iter().map(|event| event.hash.as_str()).collect();
+    json!({"events": plan, "hash": fingerprint(&json!(hashes))})
 }
 
 /// Replays exactly what a plan said, or nothing at all.
@@ -51,19 +81,18 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) ->
         return Err(refuse(format!("name 1 to {MAX_LIMIT} events of a plan, each with its hash")));
     }
     let ids: Vec<EventId> = seen.iter().map(|event| event.id.clone()).collect();
-    let now = plan(replay, &ids, &Filter::default(), ids.len()).await?;
-    let events = now["events"].as_array().cloned().unwrap_or_default();
-    let changed: Vec<&Value> =
-        events.iter().zip(seen).filter(|(event, seen)| event["hash"] != seen.hash.as_str()).map(|(e, _)| e).collect();
+    let plan = plan(replay, &ids, &Filter::default(), ids.len()).await?;
+    let changed: Vec<&Planned> =
+        plan.iter().zip(seen).filter(|(now, seen)| now.hash != seen.hash).map(|(now, _)| now).collect();
     if !changed.is_empty() {
         let why = "the plan is not true any more: nothing was replayed; look at what changed, and plan again";
         return Ok(json!({"error": why, "changed": changed}));
     }
     let mut applied = Vec::new();
-    for (id, event) in ids.into_iter().zip(&events) {
-        applied.push(match apply_one(replay, &id, event, word).await {
-            Ok(row) => json!({"id": id, "state": row.state, "replay": row.replay}),
-            Err(failure) => json!({"id": id, "error": failure.to_string()}),
+    for planned in &plan {
+        applied.push(match apply_one(replay, planned, word).await {
+            Ok(row) => json!({"id": row.id, "state": row.state, "replay": row.replay}),
+            Err(failure) => json!({"id": planned.id, "error": failure.to_string()}),
         });
     }
     info!(count = applied.len(), by = word.by, "applied");
@@ -72,40 +101,30 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) ->
 
 /// Replays an event as it was planned a moment ago. What the plan holds back is not sent, even where a replay
 /// could find out; and the row may have changed since, for others act while the first of many are sent.
-async fn apply_one(replay: &Replay, id: &EventId, planned: &Value, word: Word<'_>) -> Result<Row, Failure> {
-    if let Some(why) = planned["blocked"].as_str() {
+async fn apply_one(replay: &Replay, planned: &Planned, word: Word<'_>) -> Result<Row, Failure> {
+    if let Some(why) = &planned.blocked {
         return Err(refuse(why));
     }
     let at = replay.clock.now();
     let replayed = |row: Row| {
-        version::check(&row, planned["version"].as_str())?;
+        version::check(&row, Some(&planned.version))?;
         row.replayed(word, at)
     };
-    Ok(send::again(replay, id, replayed).await?)
+    Ok(send::again(replay, &planned.id, replayed).await?)
 }
 
-fn of_one(replay: &Replay, row: &Row, kept: Option<&Event>, overtaken: Option<String>) -> Value {
-    let (steps, plan_hash) = match (replay.flows.flow(&row.flow), kept) {
-        (Some(flow), Some(event)) => {
-            let plan = Plan::of(flow, event, row);
-            let step = |step: &shared::plan::Step| json!({"effect": step.effect, "fate": step.fate.as_str()});
-            (plan.steps.iter().map(step).collect(), plan.hash().to_owned())
-        }
-        _ => (Vec::new(), String::new()),
-    };
+fn of_one(replay: &Replay, row: Row, kept: Option<&Event>, overtaken: Option<String>) -> Planned {
+    let plan = replay.flows.flow(&row.flow).zip(kept).map(|(flow, event)| Plan::of(flow, event, &row));
+    let steps = plan.iter().flat_map(|plan| &plan.steps);
+    let unknown = steps.clone().find(|step| step.fate == Fate::Unknown);
+    let steps = steps.map(|step| Step { effect: step.effect.clone(), fate: step.fate.as_str() }).collect::<Vec<_>>();
     let blocked = match (row.may_replay(), kept) {
         (Err(refusal), _) => Some(refusal.to_string()),
         (Ok(()), None) => Some("its payload is not kept".to_owned()),
         (Ok(()), Some(_)) => overtaken,
     };
-    let blocked = blocked.or_else(|| {
-        let unknown = steps.iter().find(|step: &&Value| step["fate"] == Fate::Unknown.as_str());
-        unknown.map(|step| format!("nobody knows whether {} happened", step["effect"]))
-    });
-    let version = version::of(row);
-    let seen = json!([row.id, version, plan_hash, steps, blocked]);
-    json!({
-        "id": row.id, "flow": row.flow, "state": row.state, "version": version,
-        "steps": steps, "blocked": blocked, "hash": shared::key::fingerprint(&seen),
-    })
+    let blocked = blocked.or_else(|| Some(format!("nobody knows whether {} happened", unknown?.effect)));
+    let version = version::of(&row);
+    let hash = fingerprint(&json!([row.id, version, plan.as_ref().map(Plan::hash), steps, blocked]));
+    Planned { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
 }

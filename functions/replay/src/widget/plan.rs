@@ -7,15 +7,14 @@ use super::call::Call;
 use super::html::{Html, html};
 use super::{Console, list, parts};
 use crate::operations::Failure;
-use crate::plans;
+use crate::plans::{self, Planned, Step};
 
 pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
     let ids: Vec<EventId> =
         call.params().contains_key("id").then(|| EventId::named(call.param("id"))).into_iter().collect();
     let (filter, _) = list::asked_for(call)?;
     let plan = plans::plan(console.replay, &ids, &filter, list::LINES).await?;
-    let (blocked, free): (Vec<&Value>, Vec<&Value>) =
-        plan["events"].as_array().into_iter().flatten().partition(|event| event["blocked"].is_string());
+    let (blocked, free): (Vec<_>, Vec<_>) = plan.iter().partition(|event| event.blocked.is_some());
     let lines: Html = free.iter().chain(&blocked).map(|event| line(console, event)).collect();
     let table = html(
         "<h3>What a replay would do</h3><table><tr><th>event</th><th>flow</th><th>effects</th><th></th></tr>{}</table>",
@@ -26,31 +25,23 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
 }
 
 /// Replays what the table says, and nothing if any of it has changed since.
-fn apply(console: &Console<'_>, free: &[&Value]) -> Html {
+fn apply(console: &Console<'_>, free: &[&Planned]) -> Html {
     if free.is_empty() {
         return Html::default();
     }
-    let events: Vec<Value> = free.iter().map(|event| json!({"id": event["id"], "hash": event["hash"]})).collect();
+    let events: Vec<Value> = free.iter().map(|event| json!({"id": event.id, "hash": event.hash})).collect();
     let question = format!("Replay {} as planned here? If one of them has changed, none is.", events.len());
     parts::button(console, "Apply", &question, json!({"op": "apply", "events": events}))
 }
 
-fn line(console: &Console<'_>, event: &Value) -> Html {
-    let id = EventId::named(text(&event["id"]));
-    let steps: Html = event["steps"].as_array().into_iter().flatten().map(step).collect();
+fn line(console: &Console<'_>, event: &Planned) -> Html {
+    let steps: Html = event.steps.iter().map(step).collect();
     html(
         r#"<tr><td>{}</td><td class="text">{}</td><td>{}</td><td class="text">{}</td></tr>"#,
-        &[&parts::event_link(console, &id), &text(&event["flow"]), &steps, &text(&event["blocked"])],
+        &[&parts::event_link(console, &event.id), &event.flow, &steps, &event.blocked],
     )
 }
 
-fn step(step: &Value) -> Html {
-    html(
-        r#"{} <span class="badge {}">{}</span> "#,
-        &[&text(&step["effect"]), &text(&step["fate"]), &text(&step["fate"])],
-    )
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn step(step: &Step) -> Html {
+    html(r#"{} <span class="badge {}">{}</span> "#, &[&step.effect, &step.fate, &step.fate])
 }
