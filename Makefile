@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run stop replay test sim mutants chaos check lint schemas fuzz deny build deploy clean
+.PHONY: help run stop replay test sim mutants thousand chaos check lint schemas fuzz deny build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -43,6 +43,10 @@ test: check ## Check everything, then run every test against a local cloud of it
 	$(local) exec -- $(run_tests)
 	cargo test --workspace --doc --quiet
 	$(local) chaos --events 200 --minutes 0.1 --seed 1
+
+thousand: ## Measure how fast operators are answered among 1,000 dead letters
+	@cargo build --workspace --all-targets
+	@$(local) exec -- cargo test --quiet --workspace --lib thousand -- --ignored --nocapture | grep '^list'
 
 chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS='--events 500 --seed 7 …')
 	@cargo build --workspace --bins
