@@ -108,3 +108,15 @@ pub(crate) fn show(as_json: bool, answer: &Value, text: impl FnOnce() -> String)
 pub(crate) fn json(value: &Value) {
     println!("{value:#}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_others_controls_the_terminal() {
+        for hostile in ["\u{1b}[2J", "\u{1b}]0;title\u{7}", "\u{9b}31m", "one\r\ntwo\tthree\u{8}"] {
+            assert!(!plain(hostile).chars().any(char::is_control), "{hostile:?}");
+        }
+    }
+}
