@@ -52,7 +52,8 @@ pub(crate) async fn plan(
     max: usize,
 ) -> Result<Vec<Planned>, Failure> {
     let ids = match ids {
-        [] => scan(replay, filter).await?.0.into_iter().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(),
+        // The oldest first, as a batch takes them.
+        [] => scan(replay, filter).await?.0.into_iter().rev().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(),
         ids if ids.len() > MAX_LIMIT => return Err(refuse(format!("name at most {MAX_LIMIT} events"))),
         ids => ids.to_vec(),
     };

@@ -25,8 +25,9 @@ fn render(cloud: &Cloud, terminal: bool) -> String {
     parts.join("\n\n")
 }
 
-const DEAD_LETTERS: &str = r#"  make replay OP='{"op":"list"}'
-  make replay OP='{"op":"replay","id":"<id>","by":"you","reason":"the partner is well again"}'"#;
+const DEAD_LETTERS: &str = "  target/debug/ledgerline --local dead list
+  target/debug/ledgerline --local replay <id> --reason 'the partner is well again'
+  make replay OP='{\"op\":\"list\"}'";
 
 /// The timestamp and the signature are made when it is pasted, over the very bytes that are sent.
 /// The id is fixed: pasted twice, it is the same event twice.

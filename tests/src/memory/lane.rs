@@ -81,6 +81,8 @@ async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
     assert_eq!(plan["events"][0]["steps"], json!([{"effect": "crm", "fate": "run"}]), "{plan}");
     assert_eq!(plan["events"][0]["blocked"], json!(null));
     assert_eq!(world.partners.calls().len(), 2, "nothing happens by making a plan");
+    let oldest = operate(&world, json!({"op": "plan", "only": {"flow": "lead-routing"}, "max": 1})).await;
+    assert_eq!(oldest["events"][0]["id"], ids[0].as_str(), "as a batch would take them");
 
     let events: Vec<Value> = (0..2).map(|n| json!({"id": ids[n], "hash": plan["events"][n]["hash"]})).collect();
     let applied = operate(&world, by(json!({"op": "apply", "events": events}))).await;
