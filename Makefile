@@ -11,7 +11,7 @@ ledgerline := cargo run --quiet --bin ledgerline --
 
 ARCH ?= arm64
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
-sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH)
+sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
 sim := cargo test --quiet -p tests --lib -- --nocapture
 
@@ -98,7 +98,7 @@ build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm
 	$(local) tools --deploy
 	$(sam) build --template-file infra/template.yaml $(sam_args)
 
-deploy: build ## Deploy to AWS, with the region and the credentials of your environment
+deploy: build ## Deploy to AWS, with the region and the credentials of your environment (PARAMETERS='AlarmTopicArn=…')
 	$(sam) deploy $(sam_args) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)
 
 clean: ## Remove what was built and every state of the local cloud
