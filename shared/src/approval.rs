@@ -80,7 +80,7 @@ pub async fn decide(
 ) -> Result<Row, RequeueError> {
     let Question { id, hash } = question;
     match answer {
-        Answer::Approve => requeue(records, queue, id, |row| row.approved(hash, word, now)).await,
+        Answer::Approve => requeue(records, queue, id, |_| Ok(()), |row| row.approved(hash, word, now)).await,
         Answer::Reject => {
             let rejected = |row: Row| {
                 let ttl = flows.remembered(&row.flow);

@@ -22,7 +22,8 @@ impl From<Unavailable> for RequeueError {
     }
 }
 
-/// Sends a parked event through the queue again, as the row that `next` makes of it.
+/// Sends a parked event through the queue again, as the row that `next` makes of it, if it is the one that
+/// `check` wants.
 ///
 /// The row goes first, under the next number; then the message, whose deduplication id carries that
 /// number, because the queue still remembers the last one. A crash between the two leaves the event
@@ -31,9 +32,11 @@ pub async fn requeue(
     records: &dyn Records,
     queue: &dyn Queue,
     id: &EventId,
+    check: impl FnOnce(&Row) -> Result<(), Refusal>,
     next: impl FnOnce(Row) -> Result<Row, Refusal>,
 ) -> Result<Row, RequeueError> {
     let row = find(records, id).await?;
+    check(&row)?;
     let kept = records.kept(id).await?;
     let gone = || Refusal(format!("the payload of {id} is not kept: it is on its way, or too old"));
     let kept = kept.ok_or_else(gone)?;
@@ -55,7 +58,7 @@ pub async fn requeue(
 /// Sends an event on its way whose row says that it is, but which nobody sent.
 pub async fn unsent(records: &dyn Records, queue: &dyn Queue, id: &EventId) -> Result<Row, RequeueError> {
     let sent = |row: Row| Err(Refusal(format!("{} is {}, and was sent", row.id, row.state.as_str())));
-    requeue(records, queue, id, sent).await
+    requeue(records, queue, id, |_| Ok(()), sent).await
 }
 
 /// Brings a parked event to its end, as the row that `next` makes of it, and forgets its payload.

@@ -165,7 +165,7 @@ async fn turn_the_page(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(
 async fn send(replay: &Replay, batch: &Batch, row: &Row) -> Result<(), Failure> {
     change(replay, &batch.id, |batch| batch.count(row.parked_at)).await?;
     let now = replay.clock.now();
-    acted(send::again(replay, &row.id, |row| batch.again(row, now)).await)?;
+    acted(send::again(replay, &row.id, None, |row| batch.again(row, now)).await)?;
     Ok(())
 }
 

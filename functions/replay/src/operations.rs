@@ -317,11 +317,7 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
 /// Sends one event through the queue again.
 async fn send_again(replay: &Replay, id: &EventId, word: Word<'_>, seen: Option<&str>) -> Result<Value, Failure> {
     let now = replay.clock.now();
-    let replayed = |row: Row| {
-        version::check(&row, seen)?;
-        row.replayed(word, now)
-    };
-    let next = send::again(replay, id, replayed).await?;
+    let next = send::again(replay, id, seen, |row| row.replayed(word, now)).await?;
     info!(event = %id, replay = next.replay, by = word.by, "replayed");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }

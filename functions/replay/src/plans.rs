@@ -107,11 +107,7 @@ async fn apply_one(replay: &Replay, planned: &Planned, word: Word<'_>) -> Result
         return Err(refuse(why));
     }
     let at = replay.clock.now();
-    let replayed = |row: Row| {
-        version::check(&row, Some(&planned.version))?;
-        row.replayed(word, at)
-    };
-    Ok(send::again(replay, &planned.id, replayed).await?)
+    Ok(send::again(replay, &planned.id, Some(&planned.version), |row| row.replayed(word, at)).await?)
 }
 
 fn of_one(replay: &Replay, row: Row, kept: Option<&Event>, overtaken: Option<String>) -> Planned {

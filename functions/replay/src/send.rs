@@ -7,15 +7,17 @@ use shared::ledger::{Refusal, Row};
 use shared::ports::Unavailable;
 use shared::requeue::{RequeueError, requeue};
 
-use crate::Replay;
+use crate::{Replay, version};
 
-/// Sends a parked event through the queue again, as the row that `next` makes of it.
+/// Sends a parked event through the queue again, as the row that `next` makes of it. Where somebody says
+/// which version of the row was `seen`, another one is refused: who comes second hears of the first.
 ///
 /// What a newer event has overtaken is refused here, where somebody hears it. The processor asks again: it
 /// alone knows what was applied before its turn.
 pub(crate) async fn again(
     replay: &Replay,
     id: &EventId,
+    seen: Option<&str>,
     next: impl FnOnce(Row) -> Result<Row, Refusal>,
 ) -> Result<Row, RequeueError> {
     if replay.flows.all().any(|flow| flow.latest_wins)
@@ -24,7 +26,7 @@ pub(crate) async fn again(
     {
         return Err(Refusal(format!("{id} is stale: {why}")).into());
     }
-    requeue(&*replay.records, &*replay.queue, id, next).await
+    requeue(&*replay.records, &*replay.queue, id, |row| version::check(row, seen), next).await
 }
 
 /// Whether a replay of an event would be refused, whatever its row says: its payload is gone, or it is stale.

@@ -140,6 +140,14 @@ async fn a_replay_that_was_never_sent_is_seen_and_sent() {
 
     let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     assert_eq!(list["parked"][0]["state"], "queued");
+    let seen = format!("{}.{}", row.epoch, row.step);
+    let pressed = json!({"op": "replay", "id": id, "by": "eve", "reason": "it is back", "version": seen});
+    let late = ::replay::handle(&world.replay, pressed).await;
+    assert!(
+        late["error"].as_str().is_some_and(|why| why.contains("look again")),
+        "it was dead when eve looked: {late}"
+    );
+    assert_eq!(world.events.depth(), 0);
     replay_it(&world, &id).await.expect("it is sent now");
     world.drain().await;
     assert_eq!((world.row(&id).await.state, world.row(&id).await.replay), (State::Succeeded, 1));
