@@ -11,7 +11,7 @@ use crate::ledger::{Refusal, Row, Word};
 use crate::mask::preview;
 use crate::plan::Plan;
 use crate::ports::{Queue, Records};
-use crate::requeue::{RequeueError, end, requeue};
+use crate::requeue::{Record, RequeueError, end};
 use crate::time::Timestamp;
 
 /// A question: may this be done for this event?
@@ -80,7 +80,9 @@ pub async fn decide(
 ) -> Result<Row, RequeueError> {
     let Question { id, hash } = question;
     match answer {
-        Answer::Approve => requeue(records, queue, id, |_| Ok(()), |row| row.approved(hash, word, now)).await,
+        Answer::Approve => {
+            Record::read(records, id).await?.send(records, queue, |row| row.approved(hash, word, now)).await
+        }
         Answer::Reject => {
             let rejected = |row: Row| {
                 let ttl = flows.remembered(&row.flow);

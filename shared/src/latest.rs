@@ -7,20 +7,34 @@
 
 use crate::event::Event;
 use crate::flow::Flow;
+use crate::ledger::UNSETTLED_RETENTION;
+use crate::ports::{Latest, Unavailable};
 use crate::time::Timestamp;
 
-/// The name under which an entity's latest event is kept. Its message group names the entity.
-pub fn key(event: &Event) -> String {
-    format!("latest/{}/{}", event.flow, event.group)
-}
-
-/// Whether an event is judged at all: where the latest wins, and it does not come in its turn.
+/// Whether an event is judged before anything is done for it: where the latest wins, and it does not come in
+/// its turn.
 pub fn is_judged(flow: &Flow, event: &Event) -> bool {
     flow.latest_wins && event.is_replay()
 }
 
-/// Why an event is held back, if what was applied last is newer.
-pub fn overtaken(event: &Event, applied: Option<Timestamp>) -> Option<String> {
-    let newer = applied.filter(|applied| *applied > event.received_at)?;
-    Some(format!("a newer event of its entity was applied, received at {newer}"))
+/// Why a replay of an event is held back, if the latest wins and a newer event of its entity was applied.
+pub async fn overtaken(latest: &dyn Latest, flow: &Flow, event: &Event) -> Result<Option<String>, Unavailable> {
+    if !flow.latest_wins {
+        return Ok(None);
+    }
+    let newer = latest.applied(&key(event)).await?.filter(|applied| *applied > event.received_at);
+    Ok(newer.map(|newer| format!("a newer event of its entity was applied, received at {newer}")))
+}
+
+/// Writes down that an event was applied, where the latest wins. It outlives whatever could be replayed.
+pub async fn apply(latest: &dyn Latest, flow: &Flow, event: &Event, now: Timestamp) -> Result<(), Unavailable> {
+    if !flow.latest_wins {
+        return Ok(());
+    }
+    latest.apply(&key(event), event.received_at, (now + UNSETTLED_RETENTION).secs()).await
+}
+
+/// The name under which an entity's latest event is kept. Its message group names the entity.
+fn key(event: &Event) -> String {
+    format!("latest/{}/{}", event.flow, event.group)
 }

@@ -22,43 +22,55 @@ impl From<Unavailable> for RequeueError {
     }
 }
 
-/// Sends a parked event through the queue again, as the row that `next` makes of it, if it is the one that
-/// `check` wants.
-///
-/// The row goes first, under the next number; then the message, whose deduplication id carries that
-/// number, because the queue still remembers the last one. A crash between the two leaves the event
-/// listed as queued, and the same request sends it, or [`unsent`].
-pub async fn requeue(
-    records: &dyn Records,
-    queue: &dyn Queue,
-    id: &EventId,
-    check: impl FnOnce(&Row) -> Result<(), Refusal>,
-    next: impl FnOnce(Row) -> Result<Row, Refusal>,
-) -> Result<Row, RequeueError> {
-    let row = find(records, id).await?;
-    check(&row)?;
-    let kept = records.kept(id).await?;
-    let gone = || Refusal(format!("the payload of {id} is not kept: it is on its way, or too old"));
-    let kept = kept.ok_or_else(gone)?;
-    // A payload of the row's own replay was kept after the row was read: the event has died again since,
-    // and forgetting it would leave a dead letter that nobody can replay.
-    let unsent = row.state == State::Queued && row.parked.is_some() && kept.replay < row.replay;
-    let next = if unsent {
-        row
-    } else {
-        let next = next(row.clone())?;
-        records.replace(Some(&row), &next).await?;
-        next
-    };
-    queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
-    records.forget(&kept).await?;
-    Ok(next)
+/// What the ledger has of an event: its row, and its payload for as long as it is kept.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The row, as it was read.
+    pub row: Row,
+    /// The event, if its payload is kept.
+    pub event: Option<Event>,
+}
+
+impl Record {
+    /// The record of this event.
+    pub async fn read(records: &dyn Records, id: &EventId) -> Result<Self, RequeueError> {
+        Ok(Record { row: find(records, id).await?, event: records.kept(id).await? })
+    }
+
+    /// Sends a parked event through the queue again, as the row that `next` makes of it.
+    ///
+    /// The row goes first, under the next number; then the message, whose deduplication id carries that
+    /// number, because the queue still remembers the last one. A crash between the two leaves the event
+    /// listed as queued, and the same request sends it, or [`unsent`].
+    pub async fn send(
+        self,
+        records: &dyn Records,
+        queue: &dyn Queue,
+        next: impl FnOnce(Row) -> Result<Row, Refusal>,
+    ) -> Result<Row, RequeueError> {
+        let Record { row, event } = self;
+        let gone = || Refusal(format!("the payload of {} is not kept: it is on its way, or too old", row.id));
+        let kept = event.ok_or_else(gone)?;
+        // A payload of the row's own replay was kept after the row was read: the event has died again since,
+        // and forgetting it would leave a dead letter that nobody can replay.
+        let unsent = row.state == State::Queued && row.parked.is_some() && kept.replay < row.replay;
+        let next = if unsent {
+            row
+        } else {
+            let next = next(row.clone())?;
+            records.replace(Some(&row), &next).await?;
+            next
+        };
+        queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
+        records.forget(&kept).await?;
+        Ok(next)
+    }
 }
 
 /// Sends an event on its way whose row says that it is, but which nobody sent.
 pub async fn unsent(records: &dyn Records, queue: &dyn Queue, id: &EventId) -> Result<Row, RequeueError> {
     let sent = |row: Row| Err(Refusal(format!("{} is {}, and was sent", row.id, row.state.as_str())));
-    requeue(records, queue, id, |_| Ok(()), sent).await
+    Record::read(records, id).await?.send(records, queue, sent).await
 }
 
 /// Brings a parked event to its end, as the row that `next` makes of it, and forgets its payload.
@@ -78,6 +90,7 @@ pub async fn end(
     Ok(next)
 }
 
-async fn find(records: &dyn Records, id: &EventId) -> Result<Row, RequeueError> {
+/// The row of an event.
+pub async fn find(records: &dyn Records, id: &EventId) -> Result<Row, RequeueError> {
     Ok(records.row(id).await?.ok_or_else(|| Refusal(format!("there is no event {id}")))?)
 }

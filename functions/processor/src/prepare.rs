@@ -56,8 +56,7 @@ impl Work<'_> {
         if !latest::is_judged(flow, self.event) {
             return Ok(None);
         }
-        let applied = self.processor.latest.applied(&latest::key(self.event)).await?;
-        Ok(latest::overtaken(self.event, applied))
+        latest::overtaken(&*self.processor.latest, flow, self.event).await
     }
 
     async fn guard<'f>(&self, flow: &Flow, lease: &Lease) -> Option<Stop<'f>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use shared::flow::{Effect, Flow};
 use shared::latest;
-use shared::ledger::{Lease, Next, Reason, State, UNSETTLED_RETENTION};
+use shared::ledger::{Lease, Next, Reason, State};
 use shared::metric::Fact;
 use shared::ports::WriteError;
 use shared::pressure::{Deferral, Why};
@@ -74,10 +74,7 @@ impl Work<'_> {
     }
 
     async fn succeed(&self, flow: &Flow, lease: Lease) -> Result<Verdict, WriteError> {
-        if flow.latest_wins {
-            let expires_at = (self.now() + UNSETTLED_RETENTION).secs();
-            self.processor.latest.apply(&latest::key(self.event), self.event.received_at, expires_at).await?;
-        }
+        latest::apply(&*self.processor.latest, flow, self.event, self.now()).await?;
         let closed = lease.succeed(flow.ttl, self.now());
         self.processor.ledger.close(&closed).await?;
         self.count_settled(flow, State::Succeeded);

@@ -17,7 +17,7 @@ use shared::batch::{Batch, Batches, Filter, Progress};
 use shared::ledger::{Reason, Refusal, Row, State, Word};
 use shared::limit::{Decision, Rate};
 use shared::ports::{Tick, Unavailable, WriteError};
-use shared::requeue::{RequeueError, end, unsent};
+use shared::requeue::{Record, RequeueError, end, unsent};
 use shared::time::Timestamp;
 use tracing::{info, warn};
 
@@ -129,13 +129,11 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
             break;
         }
         // What would be refused costs the batch nothing: neither its count nor its rate.
-        if send::is_held_back(replay, &row.id).await? {
-            continue;
-        }
+        let Some(record) = ready(replay, row).await? else { continue };
         if let Some(rest) = over_rate(replay, batch, row).await? {
             return Ok(Some(rest));
         }
-        send(replay, batch, row).await?;
+        send(replay, batch, record).await?;
         replay.pause.nap(jitter(replay)).await;
         sent += 1;
     }
@@ -143,6 +141,17 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
         turn_the_page(replay, batch, &rows).await?;
     }
     Ok(Some(Duration::ZERO))
+}
+
+/// The record of a row that was listed, unless it is gone, its payload is, or it is stale.
+async fn ready(replay: &Replay, row: &Row) -> Result<Option<Record>, Failure> {
+    let record = match Record::read(&*replay.records, &row.id).await {
+        Ok(record) => record,
+        Err(RequeueError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let held_back = record.event.is_none() || send::overtaken(replay, &record).await?.is_some();
+    Ok((!held_back).then_some(record))
 }
 
 /// There is nothing to replay on this page: the batch looks at the next one, or is at its end.
@@ -162,10 +171,10 @@ async fn turn_the_page(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(
 
 /// Replays one event of a batch. It is counted first: a crash between leaves one fewer replayed than the
 /// batch may, never one more.
-async fn send(replay: &Replay, batch: &Batch, row: &Row) -> Result<(), Failure> {
-    change(replay, &batch.id, |batch| batch.count(row.parked_at)).await?;
+async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Failure> {
+    change(replay, &batch.id, |batch| batch.count(record.row.parked_at)).await?;
     let now = replay.clock.now();
-    acted(send::again(replay, &row.id, None, |row| batch.again(row, now)).await)?;
+    acted(record.send(&*replay.records, &*replay.queue, |row| batch.again(row, now)).await)?;
     Ok(())
 }
 

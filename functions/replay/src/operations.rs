@@ -7,7 +7,7 @@ use shared::batch::Filter;
 use shared::key::EventId;
 use shared::ledger::{Refusal, Row, Word};
 use shared::ports::{Unavailable, WriteError};
-use shared::requeue::{RequeueError, end};
+use shared::requeue::{Record, RequeueError, end, find};
 use tracing::info;
 
 use crate::Replay;
@@ -309,9 +309,8 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
 }
 
 async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
-    let row = find(replay, id).await?;
-    let kept = replay.records.kept(id).await?;
-    Ok(view::page(&row, kept.as_ref()))
+    let Record { row, event } = Record::read(&*replay.records, id).await?;
+    Ok(view::page(&row, event.as_ref()))
 }
 
 /// Sends one event through the queue again.
@@ -374,7 +373,7 @@ async fn resolve(
         Verdict::Happened(result) => Some(result),
         Verdict::DidNotHappen => None,
     };
-    let row = find(replay, id).await?;
+    let row = find(&*replay.records, id).await?;
     version::check(&row, seen)?;
     let next = row.clone().resolved(effect, happened, word, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
@@ -390,8 +389,4 @@ pub(crate) fn word<'w>(by: &'w str, why: &'w str) -> Result<Word<'w>, Failure> {
         }
     }
     Ok(Word { by, why })
-}
-
-pub(crate) async fn find(replay: &Replay, id: &EventId) -> Result<Row, Failure> {
-    replay.records.row(id).await?.ok_or_else(|| refuse(format!("there is no event {id}")))
 }

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::batch::Filter;
-use shared::event::Event;
 use shared::key::{EventId, fingerprint};
 use shared::ledger::{Row, State, Word};
 use shared::plan::{Fate, Plan};
+use shared::requeue::Record;
 use tracing::info;
 
 use crate::Replay;
 use crate::lists::{MAX_LIMIT, scan};
-use crate::operations::{Failure, find, refuse};
+use crate::operations::{Failure, refuse};
 use crate::{send, version};
 
 /// One event of a plan, as it was seen.
@@ -59,13 +59,9 @@ pub(crate) async fn plan(
     };
     let mut plan = Vec::new();
     for id in ids {
-        let row = find(replay, &id).await?;
-        let kept = replay.records.kept(&id).await?;
-        let overtaken = match &kept {
-            Some(event) => send::overtaken(replay, event).await?,
-            None => None,
-        };
-        plan.push(of_one(replay, row, kept.as_ref(), overtaken));
+        let record = Record::read(&*replay.records, &id).await?;
+        let overtaken = send::overtaken(replay, &record).await?;
+        plan.push(of_one(replay, record, overtaken));
     }
     Ok(plan)
 }
@@ -110,12 +106,12 @@ async fn apply_one(replay: &Replay, planned: &Planned, word: Word<'_>) -> Result
     Ok(send::again(replay, &planned.id, Some(&planned.version), |row| row.replayed(word, at)).await?)
 }
 
-fn of_one(replay: &Replay, row: Row, kept: Option<&Event>, overtaken: Option<String>) -> Planned {
-    let plan = replay.flows.flow(&row.flow).zip(kept).map(|(flow, event)| Plan::of(flow, event, &row));
+fn of_one(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> Planned {
+    let plan = replay.flows.flow(&row.flow).zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
     let steps = plan.iter().flat_map(|plan| &plan.steps);
     let unknown = steps.clone().find(|step| step.fate == Fate::Unknown);
     let steps = steps.map(|step| Step { effect: step.effect.clone(), fate: step.fate.as_str() }).collect::<Vec<_>>();
-    let blocked = match (row.may_replay(), kept) {
+    let blocked = match (row.may_replay(), &event) {
         (Err(refusal), _) => Some(refusal.to_string()),
         (Ok(()), None) => Some("its payload is not kept".to_owned()),
         (Ok(()), Some(_)) => overtaken,

@@ -1,11 +1,10 @@
 //! Sending an event through the queue again, if it is not stale.
 
-use shared::event::Event;
 use shared::key::EventId;
 use shared::latest;
 use shared::ledger::{Refusal, Row};
 use shared::ports::Unavailable;
-use shared::requeue::{RequeueError, requeue};
+use shared::requeue::{Record, RequeueError};
 
 use crate::{Replay, version};
 
@@ -20,27 +19,18 @@ pub(crate) async fn again(
     seen: Option<&str>,
     next: impl FnOnce(Row) -> Result<Row, Refusal>,
 ) -> Result<Row, RequeueError> {
-    if replay.flows.all().any(|flow| flow.latest_wins)
-        && let Some(event) = replay.records.kept(id).await?
-        && let Some(why) = overtaken(replay, &event).await?
-    {
+    let record = Record::read(&*replay.records, id).await?;
+    version::check(&record.row, seen)?;
+    if let Some(why) = overtaken(replay, &record).await? {
         return Err(Refusal(format!("{id} is stale: {why}")).into());
     }
-    requeue(&*replay.records, &*replay.queue, id, |row| version::check(row, seen), next).await
-}
-
-/// Whether a replay of an event would be refused, whatever its row says: its payload is gone, or it is stale.
-pub(crate) async fn is_held_back(replay: &Replay, id: &EventId) -> Result<bool, Unavailable> {
-    match replay.records.kept(id).await? {
-        Some(event) => Ok(overtaken(replay, &event).await?.is_some()),
-        None => Ok(true),
-    }
+    record.send(&*replay.records, &*replay.queue, next).await
 }
 
 /// Why a replay of an event would be held back, if a newer one of its entity was applied.
-pub(crate) async fn overtaken(replay: &Replay, event: &Event) -> Result<Option<String>, Unavailable> {
-    if !replay.flows.flow(&event.flow).is_some_and(|flow| flow.latest_wins) {
-        return Ok(None);
+pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option<String>, Unavailable> {
+    match replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) {
+        Some((flow, event)) => latest::overtaken(&*replay.latest, flow, event).await,
+        None => Ok(None),
     }
-    Ok(latest::overtaken(event, replay.latest.applied(&latest::key(event)).await?))
 }

@@ -4,20 +4,21 @@ use serde_json::json;
 use shared::key::EventId;
 use shared::ledger::{Entry, Progress, Row, State};
 use shared::mask::preview;
+use shared::requeue::Record;
 use shared::time::Timestamp;
 
 use super::call::Call;
 use super::html::{Html, Show, html};
 use super::{Access, Console, parts};
-use crate::operations::{Failure, find};
+use crate::operations::Failure;
 use crate::version;
 
 pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
     let id = EventId::named(call.param("id"));
-    let row = find(console.replay, &id).await?;
-    let kept = console.replay.records.kept(&id).await?;
+    let Record { row, event } = Record::read(&*console.replay.records, &id).await?;
     let now = console.replay.clock.now();
-    let preview = kept.map(|event| html("<b>payload, masked</b><pre>{}</pre>", &[&preview(&event.payload).join("\n")]));
+    let preview =
+        event.map(|event| html("<b>payload, masked</b><pre>{}</pre>", &[&preview(&event.payload).join("\n")]));
     Ok(html(
         r#"<h2>{} <code>{}</code></h2><p>{}</p><div class="sides"><div>{}</div><div>{}</div></div>{}{}"#,
         &[

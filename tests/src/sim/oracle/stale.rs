@@ -5,7 +5,6 @@ use shared::event::Event;
 use shared::key::EventId;
 use shared::latest;
 use shared::ledger::{Row, State};
-use shared::ports::Latest as _;
 
 use super::super::scheduler::Violation;
 use super::{LATEST_WINS, Oracle, Seen, violated};
@@ -30,7 +29,7 @@ impl Oracle {
     /// closed.
     pub(super) fn is_held_back(&self, seen: &Seen, row: &Row) -> bool {
         let Some(event) = seen.events.get(&row.id).and_then(|known| known.event.as_ref()) else { return false };
-        let applied = block_on(self.latest.applied(&latest::key(event))).unwrap_or_default();
-        self.flows(&row.flow).any(|flow| flow.latest_wins) && latest::overtaken(event, applied).is_some()
+        let overtaken = |flow| block_on(latest::overtaken(&self.latest, flow, event)).unwrap_or_default();
+        self.flows(&row.flow).any(|flow| overtaken(flow).is_some())
     }
 }
