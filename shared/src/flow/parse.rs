@@ -33,32 +33,37 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Something wrong in this file. It quotes the file, which may say anything, at any length, and stays a line.
+    pub(super) fn new(file: &str, place: Place, what: &str, hint: Option<&str>) -> Self {
+        Problem { file: file.to_owned(), place, what: one_line(what), hint: hint.map(one_line) }
+    }
+
     /// What a check found, with its place in the file's text.
-    pub(super) fn locate(files: &[File], path: &str, wrong: Wrong) -> Self {
+    pub(super) fn locate(files: &[File], path: &str, wrong: &Wrong) -> Self {
         let text = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
-        Problem { file: path.to_owned(), place: locate(text, &wrong.at), what: wrong.what, hint: wrong.hint }
+        Self::new(path, locate(text, &wrong.at), &wrong.what, wrong.hint.as_deref())
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, one_line(&self.what))?;
+        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.what)?;
         self.hint.iter().try_for_each(|hint| write!(f, " ({hint})"))
     }
 }
 
-/// A problem quotes the file, which may say anything, at any length. It stays a line to be read.
-fn one_line(what: &str) -> String {
-    let words = what.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+/// A text as a line that can be read.
+fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_PROBLEM) {
+    match line.char_indices().nth(MAX_LINE) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
 }
 
-/// The most characters of a problem that are shown.
-const MAX_PROBLEM: usize = 400;
+/// The most characters of a sentence that are shown.
+const MAX_LINE: usize = 400;
 
 /// Everything that is wrong with the folder, at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +93,7 @@ impl Flows {
         let unread: Vec<String> = problems.iter().map(|problem| problem.file.clone()).collect();
         let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| unread.iter().all(|path| path != file));
         let found = flows.check().filter(|(_, wrong)| judged(wrong));
-        problems.extend(found.map(|(path, wrong)| Problem::locate(files, path, wrong)));
+        problems.extend(found.map(|(path, wrong)| Problem::locate(files, path, &wrong)));
         if !problems.is_empty() {
             return Err(Problems(problems));
         }

@@ -12,7 +12,7 @@ pub(super) fn problem(file: &File, error: &Error) -> Problem {
     let place = place(error, &file.text);
     let line = usize::try_from(place.line - 1).ok().and_then(|index| file.text.lines().nth(index)).unwrap_or_default();
     let (what, hint) = sentence(error, line);
-    Problem { file: file.path.clone(), place, what, hint }
+    Problem::new(&file.path, place, &what, hint.as_deref())
 }
 
 fn place(error: &Error, text: &str) -> Place {

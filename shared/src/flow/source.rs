@@ -134,7 +134,7 @@ impl Flows {
             let what = format!("source `{name}` has the scheme none: anybody could send in its name");
             Wrong::at(step(name) + "/scheme", what)
         });
-        let problems: Vec<Problem> = wrong.map(|wrong| Problem::locate(files, "sources.yaml", wrong)).collect();
+        let problems: Vec<Problem> = wrong.map(|wrong| Problem::locate(files, "sources.yaml", &wrong)).collect();
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 

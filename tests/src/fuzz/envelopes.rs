@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::event::Event;
 
 use super::payload::Spoiled;
-use super::{Arena, TEST_TIME};
+use super::{Arena, each};
 use crate::fixtures::lead;
 use crate::memory::{Answer, BATCH, EVENT, Request, TYPED};
 
@@ -130,7 +130,7 @@ fn results(answer: &Answer) -> Vec<(i64, Value)> {
 fn target() {
     let arena = Arena::new();
     let seeds = seeds();
-    check!().with_test_time(TEST_TIME).with_type::<Envelope>().for_each(|envelope| {
+    each(check!(), |envelope: &Envelope| {
         let body = envelope.body.bytes(&seeds, WORDS);
         let before = arena.stored();
         let answer = arena.runtime.block_on(envelope.request(&arena, &body).send(&arena.world));

@@ -5,7 +5,7 @@ use bolero::check;
 use serde_json::{Value, json};
 
 use super::payload::Spoiled;
-use super::{Arena, TEST_TIME};
+use super::{Arena, each};
 use crate::fixtures::{lead, lead_of, root};
 use crate::memory::{BATCH, RECEIPT, RECEIPTS_TOKEN, Request, TYPED};
 
@@ -65,7 +65,7 @@ const SIGNED: [&str; 2] = ["Ada.Lovelace@example.com", "ada@example.com"];
 fn target() {
     let arena = Arena::new();
     let seeds = seeds(&arena);
-    check!().with_test_time(TEST_TIME).with_type::<Spoiled>().for_each(|spoiled| {
+    each(check!(), |spoiled: &Spoiled| {
         // What is no event for the runtime never reaches the intake.
         let Ok(request) = serde_json::from_slice::<ApiGatewayV2httpRequest>(&spoiled.bytes(&seeds, WORDS)) else {
             return;

@@ -8,7 +8,7 @@ use shared::flow::Guarantee;
 use shared::outcome::{Answer, Outcome, classify};
 use shared::time::Timestamp;
 
-use super::TEST_TIME;
+use super::each;
 use super::payload::Spoiled;
 use crate::memory::policy;
 
@@ -30,7 +30,7 @@ const HIDDEN_AT_MOST: Duration = Duration::from_secs(12 * 3600);
 #[test]
 fn target() {
     let policy = policy();
-    check!().with_test_time(TEST_TIME).with_type::<(Spoiled, i64, u32)>().for_each(|(spoiled, now, attempt)| {
+    each(check!(), |(spoiled, now, attempt): &(Spoiled, i64, u32)| {
         let now = Timestamp::from_millis(*now);
         let text = spoiled.text(&SEEDS, WORDS);
         let answer = Answer { status: 429, retry_after: Some(text.clone()), body: Value::Null };

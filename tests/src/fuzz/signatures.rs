@@ -10,7 +10,7 @@ use shared::flow::Source;
 use shared::signature::{Secret, sign, verify};
 use shared::time::Timestamp;
 
-use super::TEST_TIME;
+use super::each;
 use super::payload::Spoiled;
 use crate::fixtures::root;
 
@@ -123,7 +123,7 @@ fn own(scheme: Value) -> Vector {
 #[test]
 fn target() {
     let vectors = vectors();
-    check!().with_test_time(TEST_TIME).with_type::<Attack>().for_each(|attack| {
+    each(check!(), |attack: &Attack| {
         let (forged, now) = attack.on(&vectors);
         let wrong = ["whsec_d3Jvbmc=", "wrong", "", " ", "whsec_", &forged.secret[1..]];
         assert!(!forged.is_believed(&wrong, now), "believed without the secret");

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use shared::template::{Body, Path, Scope};
 
-use super::TEST_TIME;
+use super::each;
 use super::payload::Odd;
 use crate::fixtures::lead;
 
@@ -87,7 +87,7 @@ fn target() {
     let body: Body = serde_json::from_value(tree.clone()).expect("a body");
     assert_eq!(body.malformed(), [], "a well-formed body");
     let paths = PATHS.map(|path| Path::try_from(path.to_owned()).expect("a well-formed path"));
-    check!().with_test_time(TEST_TIME).with_type::<Event>().for_each(|event| {
+    each(check!(), |event: &Event| {
         let payload = event.payload();
         let (effects, enrich, flow) = (json!({}), json!({}), json!({}));
         let scope = Scope { event: &payload, effects, enrich, flow, now: String::new() };
