@@ -144,7 +144,7 @@ impl TryFrom<String> for Condition {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let inner = expression(&text).unwrap_or(&text).to_owned();
         let compiled = text_environment().compile_expression(&inner).map(drop);
-        compiled.map_err(|error| format!("the condition `{inner}` is malformed: {}", why(&error)))?;
+        compiled.map_err(|error| format!("the condition is malformed: {}, in `{inner}`", why(&error)))?;
         Ok(Condition(inner))
     }
 }
@@ -187,7 +187,7 @@ fn compile(environment: &Environment<'_>, text: &str) -> Result<(), String> {
         None => environment.template_from_str(text).map(drop),
     }
     .and_then(|()| try_out(text))
-    .map_err(|error| format!("the template `{text}` is malformed: {}", why(&error)))
+    .map_err(|error| format!("the template is malformed: {}, in `{text}`", why(&error)))
 }
 
 fn why(error: &minijinja::Error) -> String {

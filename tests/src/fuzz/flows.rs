@@ -129,3 +129,11 @@ fn a_long_or_broken_quotation_stays_one_line() {
     problems_with("path: /leads/{{ event.data.event_id }}", "path: \"/leads/\\n{{\\r\\a\"");
     problems_with("\n        campaign:", &format!("\n        {}:", "campaign ".repeat(100)));
 }
+
+/// The parser of templates calls itself for what stands inside, and must end before its stack does.
+#[test]
+fn a_deep_template_is_refused() {
+    let deep = format!("{{{{ {}none{} }}}}", "event.data.last_name | default(".repeat(1000), ")".repeat(1000));
+    let problems = problems_with("{{ event.data.last_name | default(none) }}", &deep);
+    assert!(problems.to_string().contains("recursion"), "{problems}");
+}
