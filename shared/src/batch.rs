@@ -90,6 +90,18 @@ pub enum Progress {
 }
 
 impl Batch {
+    /// The most that one may replay.
+    pub const MOST: u32 = 10_000;
+
+    /// How many one replays, unless the operator says otherwise.
+    pub const DEFAULT_MAX: u32 = 20;
+
+    /// The most that an integration gets a minute.
+    pub const FASTEST: u32 = 600;
+
+    /// How many a minute an integration gets, unless the operator says otherwise.
+    pub const DEFAULT_RATE: u32 = 5;
+
     /// Whether a parked row is part of the batch, and can be replayed.
     pub fn takes(&self, row: &Row) -> bool {
         let before = row.parked_at.is_some_and(|at| at <= self.started_at) && row.queued_at <= self.started_at;

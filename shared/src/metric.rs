@@ -8,6 +8,12 @@ use std::time::Duration;
 use crate::ledger::{Reason, State};
 use crate::pressure::{Change, Ended, Why};
 
+/// Where CloudWatch keeps our metrics.
+pub const NAMESPACE: &str = "Ledgerline";
+
+/// How long an event took from the door to its end.
+pub const TIME_TO_SETTLED: &str = "TimeToSettled";
+
 /// A fact worth counting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact<'f> {
@@ -61,7 +67,7 @@ impl Fact<'_> {
     /// Its numbers.
     pub fn measures(&self) -> Vec<Measure> {
         match self {
-            Fact::Settled(_, _, Some(took)) => vec![one("EventsSettled"), millis("TimeToSettled", *took)],
+            Fact::Settled(_, _, Some(took)) => vec![one("EventsSettled"), millis(TIME_TO_SETTLED, *took)],
             Fact::Settled(_, _, None) => vec![one("EventsSettled"), one("ReplaysSettled")],
             Fact::Retried(_) => vec![one("Retries")],
             Fact::Asked(_) => vec![one("ApprovalsAsked")],

@@ -31,9 +31,6 @@ const MAX_TICK: u32 = 20;
 /// How many parked events a tick looks at.
 const PAGE: usize = 100;
 
-/// The most that a batch may replay.
-const MAX_BATCH: u32 = 10_000;
-
 /// The most batches that wait for each other.
 const MAX_RUNNING: usize = 5;
 
@@ -54,8 +51,9 @@ pub(crate) async fn open(
     per_minute: u32,
     word: Word<'_>,
 ) -> Result<Value, Failure> {
-    if !(1..=MAX_BATCH).contains(&max) || !(1..=600).contains(&per_minute) {
-        return Err(refuse(format!("`max` must be from 1 to {MAX_BATCH}, and `rate` from 1 to 600 a minute")));
+    if !(1..=Batch::MOST).contains(&max) || !(1..=Batch::FASTEST).contains(&per_minute) {
+        let (most, fastest) = (Batch::MOST, Batch::FASTEST);
+        return Err(refuse(format!("`max` must be from 1 to {most}, and `rate` from 1 to {fastest} a minute")));
     }
     let started_at = replay.clock.now();
     let batch = Batch {
@@ -249,14 +247,11 @@ async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
         let count = rows.iter().filter(healing).take(left).count();
         left -= count;
         if let Ok(max @ 1..) = u32::try_from(count) {
-            opened.push(open(replay, filter, max, DEFAULT_RATE, word).await?);
+            opened.push(open(replay, filter, max, Batch::DEFAULT_RATE, word).await?);
         }
     }
     Ok(opened)
 }
-
-/// How many replays a minute an integration gets, unless the operator says otherwise.
-pub(crate) const DEFAULT_RATE: u32 = 5;
 
 async fn read(replay: &Replay) -> Result<(Batches, u64), Failure> {
     let stored = replay.batches.read().await?;

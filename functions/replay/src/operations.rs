@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::approval::{self, Answer, Question};
-use shared::batch::Filter;
+use shared::batch::{Batch, Filter};
 use shared::key::EventId;
 use shared::ledger::{Refusal, Row, Word};
 use shared::ports::{Unavailable, WriteError};
@@ -219,18 +219,15 @@ fn default_limit() -> usize {
 }
 
 fn default_max() -> u32 {
-    20
+    Batch::DEFAULT_MAX
 }
 
 fn default_rate() -> u32 {
-    lane::DEFAULT_RATE
+    Batch::DEFAULT_RATE
 }
 
 /// The longest result that an operator may state. It lives in the ledger's row.
 const MAX_RESULT: usize = 256;
-
-/// The longest name or reason that goes into the history.
-const MAX_WORDS: usize = 120;
 
 const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops reasons, plan, apply, batch, stop, approve, reject, drop, resume, safe_mode, policy and status"#;
 
@@ -281,27 +278,27 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
         Operation::Plan { ids, only, max } => Ok(plans::told(&plans::plan(replay, &ids, &only, max).await?)),
-        Operation::Apply { events, by, reason } => plans::apply(replay, &events, word(&by, &reason)?).await,
+        Operation::Apply { events, by, reason } => plans::apply(replay, &events, Word::new(&by, &reason)?).await,
         Operation::Batch { only, max, rate, by, reason } => {
-            lane::open(replay, only, max, rate, word(&by, &reason)?).await
+            lane::open(replay, only, max, rate, Word::new(&by, &reason)?).await
         }
-        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, word(&by, &reason)?).await,
+        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, Word::new(&by, &reason)?).await,
         Operation::Schedule => lane::scheduled(replay).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, by, reason, version } => {
-            send_again(replay, &id, word(&by, &reason)?, version.as_deref()).await
+            send_again(replay, &id, Word::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Resolve { id, effect, verdict, by, reason, version } => {
-            resolve(replay, &id, &effect, verdict, word(&by, &reason)?, version.as_deref()).await
+            resolve(replay, &id, &effect, verdict, Word::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Approve { questions, by, reason } => {
-            decide(replay, questions, Answer::Approve, word(&by, &reason)?).await
+            decide(replay, questions, Answer::Approve, Word::new(&by, &reason)?).await
         }
         Operation::Reject { questions, by, reason } => {
-            decide(replay, questions, Answer::Reject, word(&by, &reason)?).await
+            decide(replay, questions, Answer::Reject, Word::new(&by, &reason)?).await
         }
         Operation::Drop { id, by, reason, version } => {
-            give_up(replay, &id, word(&by, &reason)?, version.as_deref()).await
+            give_up(replay, &id, Word::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,
@@ -379,14 +376,4 @@ async fn resolve(
     replay.records.replace(Some(&row), &next).await?;
     info!(event = %id, effect, by = word.by, "resolved");
     Ok(view::page(&next, None))
-}
-
-/// Somebody's word, if it says something.
-pub(crate) fn word<'w>(by: &'w str, why: &'w str) -> Result<Word<'w>, Failure> {
-    for (name, words) in [("by", by), ("reason", why)] {
-        if words.trim().is_empty() || words.chars().count() > MAX_WORDS {
-            return Err(refuse(format!("`{name}` must say something, in at most {MAX_WORDS} characters")));
-        }
-    }
-    Ok(Word { by, why })
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::ledger::Word;
 use shared::switchboard::{self, Subject, Switch, Turn, TurnError};
 use shared::time::{Timestamp, duration};
 use tracing::info;
 
 use crate::Replay;
 use crate::lane;
-use crate::operations::{Failure, Operation, refuse, word};
+use crate::operations::{Failure, Operation, refuse};
 
 /// How long a switch is on, as `30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -20,7 +21,7 @@ pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
-    word(&by, &why)?;
+    Word::new(&by, &why)?;
     let turns = [(subject, turn)];
     let (board, version) = switchboard::turn(&*replay.boards, &turns, &replay.flows, now).await?;
     info!(subject = ?turns[0].0, by, why, version, "switched");

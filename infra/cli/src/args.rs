@@ -8,7 +8,7 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 use serde_json::{Value, json};
 use shared::batch::Filter;
-use shared::ledger::{Reason, State};
+use shared::ledger::{Reason, State, Word};
 use shared::time::{Timestamp, duration};
 
 use crate::cloud::Cloud;
@@ -129,8 +129,8 @@ fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// A name or a reason, as the history takes it.
 pub(crate) fn words(text: &str) -> Result<String, String> {
     match text.trim().chars().count() {
-        1..=120 => Ok(text.trim().to_owned()),
-        _ => Err("it must say something, in at most 120 characters".into()),
+        1..=Word::LONGEST => Ok(text.trim().to_owned()),
+        _ => Err(format!("it must say something, in at most {} characters", Word::LONGEST)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use shared::metric;
 use shared::time::{Timestamp, Unit};
 
 use crate::args::{before, now, span};
@@ -21,9 +22,6 @@ The time runs from when an event was received until it succeeded or was a no-op.
 for a human, and is not counted.
 CloudWatch works out percentiles for whole stretches of the clock. Where the window lies in two of them, the
 higher percentile is shown: the true one is not above it.";
-
-const NAMESPACE: &str = "Ledgerline";
-const METRIC: &str = "TimeToSettled";
 
 /// The most metrics that one request may ask for.
 const MOST: usize = 500;
@@ -74,7 +72,7 @@ impl Latency {
 
     /// The metrics that there are: one for each flow and each end that an event of it came to.
     async fn metrics(&self, cloud: &Cloud) -> Result<Vec<Value>> {
-        let mut input = json!({"Namespace": NAMESPACE, "MetricName": METRIC});
+        let mut input = json!({"Namespace": metric::NAMESPACE, "MetricName": metric::TIME_TO_SETTLED});
         if let Some(flow) = &self.flow {
             input["Dimensions"] = json!([{"Name": "Flow", "Value": flow}]);
         }
@@ -189,7 +187,7 @@ mod tests {
     }
 
     fn metric(flow: &str, state: &str) -> Value {
-        json!({"Namespace": NAMESPACE, "MetricName": METRIC,
+        json!({"Namespace": metric::NAMESPACE, "MetricName": metric::TIME_TO_SETTLED,
                "Dimensions": [{"Name": "Flow", "Value": flow}, {"Name": "State", "Value": state}]})
     }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::metric::Fact;
+use crate::metric::{Fact, NAMESPACE};
 use crate::ports::{Clock as _, Metrics};
 use crate::time::Timestamp;
 
@@ -25,7 +25,7 @@ fn line(fact: &Fact<'_>, now: Timestamp) -> Value {
     let (dimensions, measures) = (fact.dimensions(), fact.measures());
     let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
     let metrics: Vec<Value> = measures.iter().map(|m| json!({"Name": m.name, "Unit": m.unit})).collect();
-    let directive = json!({"Namespace": "Ledgerline", "Dimensions": [names], "Metrics": metrics});
+    let directive = json!({"Namespace": NAMESPACE, "Dimensions": [names], "Metrics": metrics});
     let about = json!({"Timestamp": now.millis(), "CloudWatchMetrics": [directive]});
     let values = measures.iter().map(|m| (m.name.to_owned(), json!(m.value)));
     let values = values.chain(dimensions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));

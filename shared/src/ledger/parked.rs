@@ -23,6 +23,22 @@ pub struct Word<'w> {
     pub why: &'w str,
 }
 
+impl<'w> Word<'w> {
+    /// The most characters of a name, and of a reason.
+    pub const LONGEST: usize = 120;
+
+    /// The word, if both parts say something and say it briefly.
+    pub fn new(by: &'w str, why: &'w str) -> Result<Self, Refusal> {
+        let said = |text: &str| !text.trim().is_empty() && text.chars().count() <= Self::LONGEST;
+        match [("by", by), ("reason", why)].into_iter().find(|(_, text)| !said(text)) {
+            None => Ok(Word { by, why }),
+            Some((name, _)) => {
+                Err(Refusal(format!("`{name}` must say something, in at most {} characters", Self::LONGEST)))
+            }
+        }
+    }
+}
+
 impl fmt::Display for Word<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.by, self.why)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::key::EventId;
-use shared::ledger::State;
+use shared::ledger::{State, Word};
 use shared::time::Timestamp;
 
 use super::html::{Html, Json, Show, html};
@@ -49,8 +49,8 @@ const SHORT: usize = 12;
 /// A field to write into, with what is in it.
 pub(super) fn field(label: &'static str, name: &'static str, hint: &'static str, value: &str) -> Html {
     html(
-        r#"<label>{} <input name="{}" value="{}" placeholder="{}" maxlength="120"></label> "#,
-        &[&label, &name, &value, &hint],
+        r#"<label>{} <input name="{}" value="{}" placeholder="{}" maxlength="{}"></label> "#,
+        &[&label, &name, &value, &hint, &Word::LONGEST],
     )
 }
 

@@ -22,10 +22,10 @@ Examples:
 #[derive(Debug, Args)]
 pub(super) struct Pace {
     /// How many at most.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = Batch::DEFAULT_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(Batch::MOST)))]
     pub(super) max: u32,
     /// How many a minute for each integration.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    #[arg(long, default_value_t = Batch::DEFAULT_RATE, value_parser = clap::value_parser!(u32).range(1..=i64::from(Batch::FASTEST)))]
     rate: u32,
     /// Begin the batch, and do not follow it.
     #[arg(long)]
