@@ -91,9 +91,12 @@ function show(endpoint, params) {
   return update(() => true);
 }
 
-// Live numbers: the same call again, which by the protocol only shows. Whoever is writing is not disturbed.
+// Live numbers: the same call again, which by the protocol only shows. Whoever is writing is not disturbed, and
+// what was written while it was under way is not lost.
 function refresh() {
-  const idle = () => !part('popup').open && !document.activeElement?.closest('form');
+  const written = () => JSON.stringify(fields());
+  const before = written();
+  const idle = () => !part('popup').open && !document.activeElement?.closest('form') && written() === before;
   if (shown && idle()) update(idle);
 }
 
