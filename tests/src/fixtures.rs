@@ -16,6 +16,13 @@ pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
 /// An operator's word.
 pub(crate) const ADA: Word<'static> = Word { by: "ada", why: "the CRM is back" };
 
+/// An operation on her word.
+pub(crate) fn by_ada(mut operation: Value) -> Value {
+    operation["by"] = ADA.by.into();
+    operation["reason"] = ADA.why.into();
+    operation
+}
+
 /// The project's root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a folder of the project").to_owned()

@@ -46,19 +46,10 @@ fn json_of(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"))
 }
 
-/// Leads that the CRM refuses for good, once all of them are parked, and a moment before they were.
+/// Leads that are parked because the partner refused them, and a moment before them.
 async fn refused_leads(system: &System, count: usize) -> (Vec<String>, String) {
     let since = Timestamp::from_secs(system.now()).to_string();
-    system.tell_partner(json!({"mode": "status", "status": 422})).await;
-    let mut ids = Vec::new();
-    for _ in 0..count {
-        ids.push(system.post(&new_lead("operated")).await.id());
-    }
-    for id in &ids {
-        system.until_parked(id).await;
-    }
-    system.tell_partner(json!({"mode": "ok"})).await;
-    (ids, since)
+    (system.dead_leads(422, count).await, since)
 }
 
 #[tokio::test]

@@ -2,27 +2,18 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::adapters::{DynamoLedger, aws};
 use shared::ports::Records;
 use shared::time::Timestamp;
 
 use super::browser::Browser;
-use super::new_lead;
 use super::system::{System, eventually, variable};
 use crate::fixtures::root;
 use crate::memory::{HOSTILE, hostile};
 
 async fn console() -> Browser {
     Browser::open(&format!("{}/console", variable("LEDGERLINE_URL"))).await
-}
-
-/// A dead letter of a lead whose partner answered with this status.
-async fn dead(system: &System, status: u16) -> String {
-    system.tell_partner(json!({"mode": "status", "status": status})).await;
-    let id = system.post(&new_lead("console")).await.id();
-    system.until_parked(&id).await;
-    id
 }
 
 /// Keeps what the window shows: below `target`, or where the README's pictures are.
@@ -38,8 +29,8 @@ async fn keep_picture(browser: &Browser, name: &str) {
 #[ignore = "needs the local cloud: make test"]
 async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_succeed() {
     let system = System::take().await;
-    dead(&system, 400).await;
-    let id = dead(&system, 500).await;
+    system.dead_leads(400, 1).await;
+    let id = system.dead_leads(500, 1).await.remove(0);
     let browser = console().await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.until_text("main td", &id[..12]).await;
@@ -51,7 +42,6 @@ async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_suc
     browser.until_text("main .dark pre", "\"company\": \"A***\"").await;
     keep_picture(&browser, "event.png").await;
 
-    system.tell_partner(json!({"mode": "ok"})).await;
     browser.write("by", "ada").await;
     browser.write("reason", "the CRM is back").await;
     browser.click("//main//a[.='Plan']").await;
@@ -72,7 +62,7 @@ async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_suc
 #[ignore = "needs the local cloud: make test"]
 async fn a_viewer_sees_the_same_without_a_button() {
     let system = System::take().await;
-    let id = dead(&system, 500).await;
+    let id = system.dead_leads(500, 1).await.remove(0);
     let browser = Browser::open(&format!("{}/console?dashboard=ledgerline-view", variable("LEDGERLINE_URL"))).await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::new_lead;
 use super::system::System;
-use crate::fixtures::payload;
+use crate::fixtures::{by_ada, payload};
 
 /// Longer than any container believes what it read, and less than the fifteen seconds that are promised.
 const SWITCHED: Duration = Duration::from_secs(6);
@@ -44,12 +44,6 @@ pub(super) async fn cart(system: &System, email: &str, change: Value) -> String 
     cart.as_object_mut().expect("an object").extend(change.as_object().cloned().unwrap_or_default());
     let cart = cart.to_string();
     system.send_from("storefront", Some("cart.abandoned"), &cart, "application/json", &[]).await.id()
-}
-
-fn by(mut operation: Value) -> Value {
-    operation["by"] = json!("ada");
-    operation["reason"] = json!("a test");
-    operation
 }
 
 #[tokio::test]
@@ -120,11 +114,11 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     let warm = system.post(&new_lead("warm")).await.id();
     system.until(&warm, "succeeded").await;
 
-    system.operate(by(json!({"op": "pause", "flow": "lead-routing"}))).await;
+    system.operate(by_ada(json!({"op": "pause", "flow": "lead-routing"}))).await;
     let policy = json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 1}});
-    system.operate(by(policy)).await;
+    system.operate(by_ada(policy)).await;
     let careful = json!({"op": "safe_mode", "flow": "cart-recovery", "for": "10m"});
-    let status = system.operate(by(careful)).await;
+    let status = system.operate(by_ada(careful)).await;
     assert_eq!(status["board"]["flows"]["cart-recovery"]["safe_mode"]["by"], "ada", "{status}");
     sleep(SWITCHED).await;
 
@@ -141,12 +135,12 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     assert_eq!(system.calls_of("discounts").await.len(), 0, "no codes in safe mode");
 
     system.tell_partner(json!({"mode": "status", "status": 500})).await;
-    system.operate(by(json!({"op": "resume", "flow": "lead-routing"}))).await;
+    system.operate(by_ada(json!({"op": "resume", "flow": "lead-routing"}))).await;
     let line = system.until_parked(&paused).await;
     assert_eq!((&line["reason"], &line["attempts"]), (&json!("attempts_spent"), &json!(1)), "the policy is in force");
 
-    system.operate(by(json!({"op": "policy", "flow": "lead-routing", "retry": {}}))).await;
-    let off = system.operate(by(json!({"op": "safe_mode", "flow": "cart-recovery", "for": "0s"}))).await;
+    system.operate(by_ada(json!({"op": "policy", "flow": "lead-routing", "retry": {}}))).await;
+    let off = system.operate(by_ada(json!({"op": "safe_mode", "flow": "cart-recovery", "for": "0s"}))).await;
     assert_eq!(off["board"], json!({}), "nothing is left on: {off}");
     sleep(SWITCHED).await;
 }

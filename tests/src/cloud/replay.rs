@@ -12,29 +12,8 @@ use shared::ledger::{Death, Reason, Row, State};
 use shared::ports::Records;
 use shared::time::Timestamp;
 
-use super::new_lead;
 use super::system::{System, eventually, variable};
-use crate::fixtures::{ADA, event};
-
-fn by(mut operation: Value) -> Value {
-    operation["by"] = json!("ada");
-    operation["reason"] = json!("the CRM is back");
-    operation
-}
-
-/// Dead letters of leads that the partner answered with this status, which no other test uses.
-async fn dead(system: &System, status: u16, count: usize) -> Vec<String> {
-    system.tell_partner(json!({"mode": "status", "status": status})).await;
-    let mut ids = Vec::new();
-    for _ in 0..count {
-        ids.push(system.post(&new_lead("replay")).await.id());
-    }
-    for id in &ids {
-        system.until_parked(id).await;
-    }
-    system.tell_partner(json!({"mode": "ok"})).await;
-    ids
-}
+use crate::fixtures::{ADA, by_ada, event};
 
 /// How often each event was replayed, by its own history.
 async fn replays(system: &System, ids: &[String]) -> Vec<usize> {
@@ -58,9 +37,10 @@ async fn batch(system: &System, id: &Value) -> Value {
 #[ignore = "needs the local cloud: make test"]
 async fn a_replay_function_killed_in_the_middle_of_a_batch_repeats_nothing_and_loses_nothing() {
     let system = System::take().await;
-    let ids = dead(&system, 418, 12).await;
+    let ids = system.dead_leads(418, 12).await;
     let before = system.calls().await.len();
-    let opened = system.operate(by(json!({"op": "batch", "only": {"error": "418"}, "max": 100, "rate": 600}))).await;
+    let opened =
+        system.operate(by_ada(json!({"op": "batch", "only": {"error": "418"}, "max": 100, "rate": 600}))).await;
     assert_eq!(opened["progress"], "running", "{opened}");
     system.until_calls(before + 3).await;
     assert!(system.kill("replay").await > 0, "it was at work");
@@ -84,9 +64,9 @@ async fn a_replay_function_killed_in_the_middle_of_a_batch_repeats_nothing_and_l
 #[ignore = "needs the local cloud: make test"]
 async fn two_operators_press_the_same_button_and_the_second_sees_why_not() {
     let system = System::take().await;
-    let ids = dead(&system, 417, 1).await;
+    let ids = system.dead_leads(417, 1).await;
     let version = system.show(&ids[0]).await["version"].clone();
-    let press = || system.operate(by(json!({"op": "replay", "id": ids[0], "version": version})));
+    let press = || system.operate(by_ada(json!({"op": "replay", "id": ids[0], "version": version})));
     let (one, other) = futures::join!(press(), press());
     let (done, refused): (Vec<_>, Vec<_>) = [one, other].into_iter().partition(|answer| answer["state"] == "queued");
     assert_eq!(done.len(), 1, "{done:?} {refused:?}");
@@ -144,7 +124,7 @@ async fn among_a_thousand_dead_letters_list_filter_and_replay_answer_within_a_se
     let filter = json!({"error": all, "reason": "attempts_spent"});
     let (filtered, answer) = quickest(&system, |_| json!({"op": "list", "only": filter})).await;
     assert_eq!(answer["matching"], MANY / 10);
-    let replay = |n| by(json!({"op": "replay", "id": letter(run, n).0.id}));
+    let replay = |n| by_ada(json!({"op": "replay", "id": letter(run, n).0.id}));
     let (replayed, answer) = quickest(&system, replay).await;
     assert_eq!(answer["state"], "queued", "{answer}");
     println!("list {list:?}, filter {filtered:?}, replay {replayed:?}");

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use shared::signature::{Secret, sign, standard_webhooks_signature};
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::new_lead;
+
 /// The tests share one partner stub, so they take turns, also where one process runs them all.
 static TURN: Mutex<()> = Mutex::const_new(());
 
@@ -167,6 +169,20 @@ impl System {
             line.cloned().ok_or(list)
         })
         .await
+    }
+
+    /// Leads that are parked because the partner answered with this status. It is well again afterwards.
+    pub(crate) async fn dead_leads(&self, status: u16, count: usize) -> Vec<String> {
+        self.tell_partner(json!({"mode": "status", "status": status})).await;
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            ids.push(self.post(&new_lead("dead")).await.id());
+        }
+        for id in &ids {
+            self.until_parked(id).await;
+        }
+        self.tell_partner(json!({"mode": "ok"})).await;
+        ids
     }
 
     pub(crate) async fn until_calls(&self, count: usize) {

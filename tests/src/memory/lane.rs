@@ -9,16 +9,10 @@ use shared::model::Script;
 use shared::ports::{Clock, Records};
 
 use super::world::{World, flows_with};
-use crate::fixtures::{ADA, lead_of};
+use crate::fixtures::{ADA, by_ada, lead_of};
 
 async fn operate(world: &World, operation: Value) -> Value {
     replay::handle(&world.replay, operation).await
-}
-
-fn by(mut operation: Value) -> Value {
-    operation["by"] = json!("ada");
-    operation["reason"] = json!("the CRM is back");
-    operation
 }
 
 /// So many dead letters, each of its own contact, and a partner that is well again.
@@ -85,9 +79,9 @@ async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
     assert_eq!(oldest["events"][0]["id"], ids[0].as_str(), "as a batch would take them");
 
     let events: Vec<Value> = (0..2).map(|n| json!({"id": ids[n], "hash": plan["events"][n]["hash"]})).collect();
-    let applied = operate(&world, by(json!({"op": "apply", "events": events}))).await;
+    let applied = operate(&world, by_ada(json!({"op": "apply", "events": events}))).await;
     assert_eq!(applied["applied"][1]["state"], "queued", "{applied}");
-    let again = operate(&world, by(json!({"op": "apply", "events": events}))).await;
+    let again = operate(&world, by_ada(json!({"op": "apply", "events": events}))).await;
     assert!(again["error"].to_string().contains("not true any more"), "{again}");
     assert_eq!(again["changed"].as_array().map(Vec::len), Some(2), "it shows what changed");
     world.drain().await;
@@ -98,7 +92,7 @@ async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
 async fn a_batch_goes_slowly_and_replays_each_once() {
     let world = World::new();
     let ids = with_dead(&world, 12).await;
-    let batch = operate(&world, by(json!({"op": "batch", "only": {"flow": "lead-routing"}, "max": 10}))).await;
+    let batch = operate(&world, by_ada(json!({"op": "batch", "only": {"flow": "lead-routing"}, "max": 10}))).await;
     assert_eq!(batch["progress"], "running", "{batch}");
     let took = run_lane(&world).await;
     assert!(took >= Duration::from_secs(9 * 12), "five a minute: {took:?}");
@@ -118,13 +112,13 @@ async fn a_batch_can_be_stopped_and_what_dies_again_is_left_alone() {
     let world = World::new();
     with_dead(&world, 5).await;
     world.partners.script(vec![Script::Status(400); 50]);
-    let batch = operate(&world, by(json!({"op": "batch", "max": 100, "rate": 60}))).await;
+    let batch = operate(&world, by_ada(json!({"op": "batch", "max": 100, "rate": 60}))).await;
     run_lane(&world).await;
     assert_eq!(world.partners.calls().len(), 5 + 5, "what died again after the batch began is not part of it");
 
-    let batch_two = operate(&world, by(json!({"op": "batch", "max": 100}))).await;
+    let batch_two = operate(&world, by_ada(json!({"op": "batch", "max": 100}))).await;
     assert_ne!(batch["id"], batch_two["id"]);
-    let stopped = operate(&world, by(json!({"op": "stop", "batch": batch_two["id"]}))).await;
+    let stopped = operate(&world, by_ada(json!({"op": "stop", "batch": batch_two["id"]}))).await;
     assert_eq!(stopped["progress"], "stopped", "{stopped}");
     let status = operate(&world, json!({"op": "status"})).await;
     assert_eq!(status["batches"][0]["stopped_by"], "ada: the CRM is back");
@@ -181,7 +175,7 @@ async fn the_schedule_replays_at_most_twenty_and_nothing_of_a_flow_that_does_not
 
 /// A batch and its tick, as a crash between the two leaves them, and all ticks lost.
 async fn opened_without_a_tick(world: &World, only: Value) -> Value {
-    let batch = operate(world, by(json!({"op": "batch", "only": only}))).await;
+    let batch = operate(world, by_ada(json!({"op": "batch", "only": only}))).await;
     for delivered in world.dead_letters.receive(10) {
         world.dead_letters.delete(&delivered.receipt);
     }
@@ -208,8 +202,8 @@ async fn any_tick_drives_the_oldest_batch_and_the_others_after_it() {
     let world = World::new();
     with_dead(&world, 2).await;
     opened_without_a_tick(&world, json!({"reason": "expired"})).await;
-    operate(&world, by(json!({"op": "batch", "rate": 600}))).await;
-    operate(&world, by(json!({"op": "batch", "max": 1}))).await;
+    operate(&world, by_ada(json!({"op": "batch", "rate": 600}))).await;
+    operate(&world, by_ada(json!({"op": "batch", "max": 1}))).await;
     run_lane(&world).await;
     let status = operate(&world, json!({"op": "status"})).await;
     let batches = status["batches"].as_array().expect("a list");
@@ -231,7 +225,7 @@ async fn a_batch_comes_to_what_it_wants_behind_many_that_it_does_not() {
     }
     world.clock.advance(Duration::from_secs(1));
     let ids = with_dead(&world, 1).await;
-    operate(&world, by(json!({"op": "batch", "only": {"error": "400"}}))).await;
+    operate(&world, by_ada(json!({"op": "batch", "only": {"error": "400"}}))).await;
     run_lane(&world).await;
     assert_eq!(state(&world, &ids[0]).await, State::Succeeded);
     assert_eq!(world.partners.calls().len(), 150 + 1 + 1, "and no other is replayed");
@@ -264,7 +258,7 @@ async fn a_batch_is_not_spent_on_what_is_stale() {
     let other = world.post(&lead).await.expect("a good lead").id.to_string();
     world.drain().await;
     world.park().await;
-    operate(&world, by(json!({"op": "batch", "max": 1}))).await;
+    operate(&world, by_ada(json!({"op": "batch", "max": 1}))).await;
     run_lane(&world).await;
     assert_eq!(state(&world, &other).await, State::Succeeded);
     assert_eq!(state(&world, &stale[0]).await, State::Dead);
@@ -283,7 +277,7 @@ async fn an_apply_sends_nothing_that_its_plan_held_back() {
     let plan = operate(&world, json!({"op": "plan", "ids": ids})).await;
     assert_eq!(plan["events"][0]["steps"], json!([{"effect": "crm", "fate": "unknown"}]));
     let events = json!([{"id": ids[0], "hash": plan["events"][0]["hash"]}]);
-    let applied = operate(&world, by(json!({"op": "apply", "events": events}))).await;
+    let applied = operate(&world, by_ada(json!({"op": "apply", "events": events}))).await;
     assert!(applied["applied"][0]["error"].to_string().contains("nobody knows whether"), "{applied}");
     assert_eq!(state(&world, &ids[0]).await, State::Dead);
 }
@@ -291,9 +285,9 @@ async fn an_apply_sends_nothing_that_its_plan_held_back() {
 #[tokio::test]
 async fn a_batch_that_has_ended_is_not_stopped() {
     let world = World::new();
-    let batch = operate(&world, by(json!({"op": "batch"}))).await;
+    let batch = operate(&world, by_ada(json!({"op": "batch"}))).await;
     run_lane(&world).await;
-    let refused = operate(&world, by(json!({"op": "stop", "batch": batch["id"]}))).await;
+    let refused = operate(&world, by_ada(json!({"op": "stop", "batch": batch["id"]}))).await;
     assert!(refused["error"].to_string().contains("is done"), "{refused}");
 }
 

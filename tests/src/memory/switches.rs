@@ -10,7 +10,7 @@ use shared::model::Script;
 use shared::ports::Contacts;
 
 use super::world::{World, flows_with};
-use crate::fixtures::{NOW, flows, lead, payload};
+use crate::fixtures::{NOW, by_ada, flows, lead, payload};
 
 async fn operate(world: &World, operation: Value) -> Value {
     replay::handle(&world.replay, operation).await
@@ -21,16 +21,10 @@ async fn passed(world: &World) {
     world.clock.advance(Duration::from_secs(6));
 }
 
-fn by(mut operation: Value) -> Value {
-    operation["by"] = json!("ada");
-    operation["reason"] = json!("the CRM is moving");
-    operation
-}
-
 #[tokio::test]
 async fn a_paused_flow_calls_nobody_until_it_is_resumed_and_waiting_is_no_attempt() {
     let world = World::new();
-    let paused = operate(&world, by(json!({"op": "pause", "flow": "lead-routing"}))).await;
+    let paused = operate(&world, by_ada(json!({"op": "pause", "flow": "lead-routing"}))).await;
     assert_eq!(paused["board"]["flows"]["lead-routing"]["paused"]["by"], "ada", "{paused}");
     let id = world.post(&lead()).await.expect("intake goes on").id;
     for _ in 0..5 {
@@ -43,7 +37,7 @@ async fn a_paused_flow_calls_nobody_until_it_is_resumed_and_waiting_is_no_attemp
     assert!(world.story(&id).await.last().is_some_and(|last| last.ends_with("paused")));
     assert!(world.metrics.sum("Deferrals{lead-routing,paused}") >= 2);
 
-    operate(&world, by(json!({"op": "resume", "flow": "lead-routing"}))).await;
+    operate(&world, by_ada(json!({"op": "resume", "flow": "lead-routing"}))).await;
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     assert_eq!(world.metrics.sum("EventsSettled{lead-routing,succeeded}"), 1);
@@ -54,7 +48,7 @@ async fn a_paused_flow_calls_nobody_until_it_is_resumed_and_waiting_is_no_attemp
 async fn an_event_outlasts_a_pause_of_almost_a_day_and_expires_after_it() {
     for (hours, state) in [(20, State::Succeeded), (30, State::Dead)] {
         let world = World::new();
-        operate(&world, by(json!({"op": "pause", "for": format!("{hours}h")}))).await;
+        operate(&world, by_ada(json!({"op": "pause", "for": format!("{hours}h")}))).await;
         let id = world.post(&lead()).await.expect("intake goes on").id;
         world.drain().await;
         world.park().await;
@@ -70,7 +64,7 @@ async fn a_paused_integration_is_not_asked_either() {
     let fields = json!({"consent_email": true}).as_object().cloned().unwrap_or_default();
     let ada = Upsert::new("acme", "ada@example.com", &fields).expect("a contact");
     world.contacts.upsert(&ada, &EventId::named("before"), NOW).await.expect("the model answers");
-    operate(&world, by(json!({"op": "pause", "integration": "slack"}))).await;
+    operate(&world, by_ada(json!({"op": "pause", "integration": "slack"}))).await;
     let mut cart = payload("cart-abandoned.json");
     cart["discount_percent"] = json!(40);
     let id = world.send("storefront", Some("cart.abandoned"), &cart, &[]).await.expect("a good cart").id;
@@ -89,13 +83,13 @@ async fn a_paused_integration_holds_back_its_own_effects_only() {
              effects:\n  - {id: contact, upsert: {}}\n",
         )
     }));
-    operate(&world, by(json!({"op": "pause", "integration": "crm"}))).await;
+    operate(&world, by_ada(json!({"op": "pause", "integration": "crm"}))).await;
     let id = world.post(&lead()).await.expect("accepted").id;
     world.poll().await;
     let row = world.row(&id).await;
     assert!(row.results().get("contact").is_some(), "{:?}", row.history);
     assert_eq!(world.partners.calls().len(), 0);
-    operate(&world, by(json!({"op": "resume", "integration": "crm"}))).await;
+    operate(&world, by_ada(json!({"op": "resume", "integration": "crm"}))).await;
     passed(&world).await;
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
@@ -104,7 +98,7 @@ async fn a_paused_integration_holds_back_its_own_effects_only() {
 #[tokio::test]
 async fn an_operator_changes_the_policy_without_a_deploy() {
     let world = World::new();
-    operate(&world, by(json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 5}}))).await;
+    operate(&world, by_ada(json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 5}}))).await;
     world.partners.script(vec![Script::Status(500); 10]);
     let id = world.post(&lead()).await.expect("accepted").id;
     world.drain().await;
@@ -124,7 +118,7 @@ async fn a_switch_that_makes_no_sense_is_refused_in_a_sentence() {
         (json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 99}}), "from 1 to 20"),
         (json!({"op": "policy", "flow": "lead-routing", "retry": {"attempts": 9}}), "unknown field `attempts`"),
     ] {
-        let refused = operate(&world, by(operation.clone())).await;
+        let refused = operate(&world, by_ada(operation.clone())).await;
         assert!(refused["error"].as_str().is_some_and(|error| error.contains(sentence)), "{operation}: {refused}");
     }
     let nameless = operate(&world, json!({"op": "pause", "by": " ", "reason": "x"})).await;

@@ -6,10 +6,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use shared::cap::{Count, Counter};
 use shared::contact::{ContactId, Fields, Scalar, Upsert, Upserted};
-use shared::event::Event;
 use shared::key::EventId;
-use shared::ledger::{Lease, Row, State};
-use shared::ports::{BoardStore, Caps, Contacts, CountError, Records, Rows, Unavailable, WriteError};
+use shared::ledger::Lease;
+use shared::ports::{BoardStore, Caps, Contacts, CountError, Unavailable};
 use shared::switchboard::Stored;
 use shared::time::Timestamp;
 
@@ -105,42 +104,5 @@ impl BoardStore for ReadOnce {
         let read = self.0.read().await?;
         *self.1.lock().expect("nobody panics") = Some(read.clone());
         Ok(read)
-    }
-}
-
-/// Says that it dropped an event.
-pub(super) struct DropsNothing(pub(super) Box<dyn Records>);
-
-#[async_trait]
-impl Rows for DropsNothing {
-    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        self.0.row(id).await
-    }
-}
-
-#[async_trait]
-impl Records for DropsNothing {
-    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.parked(limit).await
-    }
-
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.waiting(since, until, limit).await
-    }
-
-    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
-        self.0.keep(event, expires_at).await
-    }
-
-    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        self.0.kept(id).await
-    }
-
-    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
-        self.0.forget(event).await
-    }
-
-    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
-        if next.state == State::Dropped { Ok(()) } else { self.0.replace(seen, next).await }
     }
 }

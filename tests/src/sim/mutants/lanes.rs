@@ -2,10 +2,8 @@
 
 use async_trait::async_trait;
 use shared::batch::{Batch, Batches, Progress};
-use shared::event::Event;
-use shared::key::EventId;
 use shared::ledger::{Progress as Effect, Row};
-use shared::ports::{BatchStore, Latest, Records, Rows, Tick, Ticks, Unavailable, WriteError};
+use shared::ports::{BatchStore, Latest, Tick, Ticks, Unavailable, WriteError};
 use shared::switchboard::Stored;
 use shared::time::Timestamp;
 
@@ -76,48 +74,6 @@ pub(super) struct NoTicks;
 impl Ticks for NoTicks {
     async fn send(&self, _: &Tick) -> Result<(), Unavailable> {
         Ok(())
-    }
-}
-
-/// Takes everything to have been parked when it came.
-pub(super) struct Timeless(pub(super) Box<dyn Records>);
-
-fn timeless(row: Row) -> Row {
-    let parked_at = row.parked_at.map(|_| row.received_at);
-    Row { parked_at, queued_at: row.received_at, ..row }
-}
-
-#[async_trait]
-impl Rows for Timeless {
-    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        Ok(self.0.row(id).await?.map(timeless))
-    }
-}
-
-#[async_trait]
-impl Records for Timeless {
-    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.parked(limit).await
-    }
-
-    async fn waiting(&self, _: Timestamp, _: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        Ok(self.0.parked(limit).await?.into_iter().map(timeless).collect())
-    }
-
-    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
-        self.0.keep(event, expires_at).await
-    }
-
-    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        self.0.kept(id).await
-    }
-
-    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
-        self.0.forget(event).await
-    }
-
-    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
-        self.0.replace(seen, next).await
     }
 }
 

@@ -8,6 +8,7 @@ mod guards;
 mod lanes;
 mod others;
 mod queues;
+mod records;
 mod table;
 
 use std::sync::LazyLock;
@@ -16,6 +17,7 @@ use shared::ledger::{Progress, Row, State};
 use shared::model::ModelLedger;
 use shared::ports::WriteError;
 
+use self::records::{Careless, How};
 use super::containers::{Models, Ports};
 use super::flows::{Version, version};
 use super::oracle::SEEN;
@@ -106,7 +108,7 @@ pub(super) static ALL: [Mutant; 48] = [
     Mutant::ports("the slots are not asked", |p, _| Ports { slots: Box::new(others::Generous), ..p }),
     Mutant::ports("the rate is not asked", |p, _| Ports { partner_limits: Box::new(others::Generous), ..p }),
     Mutant::ports("the payload of a dead letter is not kept", |p, _| Ports {
-        records: Box::new(others::NoPayload(p.records)),
+        records: Careless::over(p.records, How::KeepsNoPayload),
         ..p
     }),
     Mutant::ports("a cap is read, and never counted", |p, _| Ports { caps: Box::new(guards::Uncounted(p.caps)), ..p }),
@@ -134,7 +136,7 @@ pub(super) static ALL: [Mutant; 48] = [
     }),
     Mutant::rules("what waits for an approval goes on without one", Rules { hold: unasked, ..Rules::PRODUCT }),
     Mutant::ports("a drop leaves the event where it is", |p, _| Ports {
-        records: Box::new(guards::DropsNothing(p.records)),
+        records: Careless::over(p.records, How::DropsNothing),
         ..p
     }),
     Mutant::ports("the switchboard is read once", |p, _| Ports {
@@ -147,7 +149,7 @@ pub(super) static ALL: [Mutant; 48] = [
         ..p
     }),
     Mutant::ports("a batch takes what came after it", |p, _| Ports {
-        records: Box::new(lanes::Timeless(p.records)),
+        records: Careless::over(p.records, How::Timeless),
         ..p
     }),
     Mutant::ports("the lane does not ask for its rate", |p, _| Ports { lane_limits: Box::new(others::Generous), ..p }),

@@ -4,15 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use shared::budget::{Budget, Spending};
-use shared::event::Event;
-use shared::key::EventId;
 use shared::ledger::Row;
 use shared::limit::{Draw, Tat};
 use shared::model::ModelLedger;
 use shared::outcome::{Answer, NoAnswer};
-use shared::ports::{
-    Admission, Admissions, Budgets, Drawn, Limits, Partners, Records, Rows, Slots, Taken, Unavailable, WriteError,
-};
+use shared::ports::{Admission, Admissions, Budgets, Drawn, Limits, Partners, Slots, Taken, Unavailable};
 use shared::pressure::Take;
 use shared::request::PartnerRequest;
 use shared::time::Timestamp;
@@ -79,42 +75,5 @@ impl Slots for Generous {
 impl Limits for Generous {
     async fn draw(&self, _: &str, _: &Draw) -> Result<Drawn, Unavailable> {
         Ok(Drawn::Taken(Tat::LONG_AGO))
-    }
-}
-
-/// Parks rows without their payloads.
-pub(super) struct NoPayload(pub(super) Box<dyn Records>);
-
-#[async_trait]
-impl Rows for NoPayload {
-    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        self.0.row(id).await
-    }
-}
-
-#[async_trait]
-impl Records for NoPayload {
-    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.parked(limit).await
-    }
-
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.waiting(since, until, limit).await
-    }
-
-    async fn keep(&self, _: &Event, _: i64) -> Result<(), Unavailable> {
-        Ok(())
-    }
-
-    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        self.0.kept(id).await
-    }
-
-    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
-        self.0.forget(event).await
-    }
-
-    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
-        self.0.replace(seen, next).await
     }
 }

@@ -1,0 +1,78 @@
+//! Records of parked events that are kept carelessly.
+
+use async_trait::async_trait;
+use shared::event::Event;
+use shared::key::EventId;
+use shared::ledger::{Row, State};
+use shared::ports::{Records, Rows, Unavailable, WriteError};
+use shared::time::Timestamp;
+
+/// The records, but for one thing.
+pub(super) struct Careless {
+    pub(super) records: Box<dyn Records>,
+    pub(super) how: How,
+}
+
+/// What is left undone.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum How {
+    /// The payload of a dead letter is not kept.
+    KeepsNoPayload,
+    /// Says that it dropped an event.
+    DropsNothing,
+    /// Takes everything to have been parked when it came.
+    Timeless,
+}
+
+impl Careless {
+    pub(super) fn over(records: Box<dyn Records>, how: How) -> Box<dyn Records> {
+        Box::new(Self { records, how })
+    }
+
+    fn timed(&self, row: Row) -> Row {
+        if self.how != How::Timeless {
+            return row;
+        }
+        let parked_at = row.parked_at.map(|_| row.received_at);
+        Row { parked_at, queued_at: row.received_at, ..row }
+    }
+}
+
+#[async_trait]
+impl Rows for Careless {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        Ok(self.records.row(id).await?.map(|row| self.timed(row)))
+    }
+}
+
+#[async_trait]
+impl Records for Careless {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.records.parked(limit).await
+    }
+
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let rows = match self.how {
+            How::Timeless => self.records.parked(limit).await?,
+            _ => self.records.waiting(since, until, limit).await?,
+        };
+        Ok(rows.into_iter().map(|row| self.timed(row)).collect())
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        if self.how == How::KeepsNoPayload { Ok(()) } else { self.records.keep(event, expires_at).await }
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.records.kept(id).await
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.records.forget(event).await
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        let undone = self.how == How::DropsNothing && next.state == State::Dropped;
+        if undone { Ok(()) } else { self.records.replace(seen, next).await }
+    }
+}
