@@ -71,7 +71,7 @@ pub(crate) async fn open(
     };
     let (batches, version) = read(replay).await?;
     if batches.all().iter().filter(|batch| batch.progress == Progress::Running).count() >= MAX_RUNNING {
-        return Err(refuse("five batches wait already: stop one, or wait for one"));
+        return Err(refuse(format!("{MAX_RUNNING} batches wait already: stop one, or wait for one")));
     }
     replay.batches.put(&batches.with(batch.clone()), version).await?;
     info!(batch = batch.id, by = word.by, "batch opened");
