@@ -1,5 +1,6 @@
 //! The ledger on DynamoDB: one item an event, one conditional write a transition.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use async_trait::async_trait;
@@ -10,11 +11,9 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update};
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update};
 use futures::future::try_join_all;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_attribute_value, to_item};
+use serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value;
 
 use crate::event::Event;
 use crate::key::EventId;
@@ -22,9 +21,10 @@ use crate::ledger::{Claim, Closed, Found, Lease, Row, SHARDS};
 use crate::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
 use crate::time::Timestamp;
 
+use super::items::{Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, readable, row_of, unreadable};
 use super::{number, text, unavailable};
 
-const PORT: &str = "the ledger";
+pub(super) const PORT: &str = "the ledger";
 
 /// The event is new, or it is done and its key is forgotten. [`Row::forgotten`] says the same.
 const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now)";
@@ -48,27 +48,27 @@ const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #
 /// SDK's repetition of a write through whose first try did land.
 const HELD: &str = "#epoch = :epoch AND #step <= :step";
 
-/// Nobody has written the row since it was read.
-const UNCHANGED: &str = "#epoch = :seen_epoch AND #step = :seen_step";
+/// Nobody has written the row since it was read, or this very write has landed: the SDK repeats one whose
+/// answer was late. Who wrote, when and why is in the history, so that two operators still exclude each other.
+const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step) \
+    OR (#epoch = :epoch AND #step = :step AND #history = :history)";
 
 /// A shard of the index of parked events, and the part of it that was parked from one moment to another.
 const OF_SHARD: &str = "parked = :shard";
 const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
 
-/// There is no row.
-const ABSENT: &str = "attribute_not_exists(pk)";
+/// There is no row, or this very write has landed.
+const ABSENT: &str = "attribute_not_exists(pk) OR (#epoch = :epoch AND #step = :step AND #history = :history)";
 
 /// The payload is still the one that was meant: the event did not die again meanwhile.
 const SAME_REPLAY: &str = "#replay = :replay";
 
-const ROW: &str = "event";
-const PAYLOAD: &str = "payload";
+/// How many rows of a shard are read at once. A row has some kilobytes.
+const PAGE: usize = 200;
 
 /// The row's attributes that a transition may take away.
 const REMOVABLE: [&str; 10] =
     ["lease_until", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
-
-type Item = HashMap<String, AttributeValue>;
 
 /// The ledger's table.
 #[derive(Clone, Debug)]
@@ -116,25 +116,44 @@ impl DynamoLedger {
         &self.client
     }
 
-    async fn get<T: DeserializeOwned>(&self, id: &EventId, sort: &str) -> Result<Option<T>, Unavailable> {
+    async fn get(&self, id: &EventId, sort: &str) -> Result<Option<Item>, Unavailable> {
         let get = self.client.get_item().table_name(&self.table).set_key(Some(key(id, sort))).consistent_read(true);
-        let found = get.send().await.map_err(unavailable(PORT))?.item;
-        found.map(read).transpose()
+        Ok(get.send().await.map_err(unavailable(PORT))?.item)
     }
 
-    /// What is parked, shard by shard, each in the order that `ask` wants.
+    /// The first rows of all shards, in `order`, in which `ask` wants each of them. A shard is read a page at a
+    /// time, and on only while it may have one that belongs among the first.
     async fn shards(
         &self,
         ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
+        order: impl Fn(&Row, &Row) -> Ordering,
         limit: usize,
     ) -> Result<Vec<Row>, Unavailable> {
-        let shards = SHARDS.iter().map(|shard| {
-            let query = self.client.query().table_name(&self.table).index_name("parked");
-            let query = query.expression_attribute_values(":shard", text(shard));
-            ask(query.limit(i32::try_from(limit).unwrap_or(i32::MAX))).send()
-        });
-        let found = try_join_all(shards).await.map_err(unavailable(PORT))?;
-        found.into_iter().flat_map(|found| found.items.unwrap_or_default()).map(read).collect()
+        let page = i32::try_from((limit / SHARDS.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
+        let query = |shard: &str, from: Option<Item>| {
+            let query = self.client.query().table_name(&self.table).index_name("parked").limit(page);
+            ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from)).send()
+        };
+        let mut rows: Vec<Row> = Vec::new();
+        let mut open: Vec<(&str, Option<Item>)> = SHARDS.iter().map(|shard| (*shard, None)).collect();
+        while !open.is_empty() {
+            let pages = try_join_all(open.iter().map(|(shard, from)| query(shard, from.clone()))).await;
+            let mut cut = Vec::new();
+            for ((shard, _), page) in open.iter().zip(pages.map_err(unavailable(PORT))?) {
+                let read: Vec<Row> = page.items.unwrap_or_default().into_iter().filter_map(readable).collect();
+                cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), read.last().cloned())));
+                rows.extend(read);
+            }
+            rows.sort_by(&order);
+            rows.truncate(limit);
+            let last = rows.last().filter(|_| rows.len() == limit);
+            let may_have_more = |end: Option<Row>| match end.as_ref().zip(last) {
+                Some((end, last)) => order(end, last) == Ordering::Less,
+                None => true,
+            };
+            open = cut.into_iter().filter_map(|(shard, key, end)| may_have_more(end).then_some((shard, key))).collect();
+        }
+        Ok(rows)
     }
 }
 
@@ -145,7 +164,7 @@ impl Admissions for DynamoLedger {
             .client
             .put_item()
             .table_name(&self.table)
-            .set_item(Some(item(row, &row.id, ROW)?))
+            .set_item(Some(item(row)?))
             .condition_expression(ADMISSIBLE)
             .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
             .expression_attribute_values(":succeeded", text("succeeded"))
@@ -156,7 +175,7 @@ impl Admissions for DynamoLedger {
         match put.send().await {
             Ok(_) => Ok(Admission::New),
             Err(error) => match refused_put(&error) {
-                Some(row) => Ok(Admission::Duplicate(Box::new(read(row)?))),
+                Some(row) => Ok(Admission::Duplicate(Box::new(row_of(row)?))),
                 None => Err(unavailable(PORT)(error)),
             },
         }
@@ -179,9 +198,9 @@ impl Claims for DynamoLedger {
             .return_values(ReturnValue::AllOld)
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match update.send().await {
-            Ok(updated) => Ok(Ok(Lease::won(read(updated.attributes.unwrap_or_default())?, claim))),
+            Ok(updated) => Ok(Ok(Lease::won(row_of(updated.attributes.unwrap_or_default())?, claim))),
             Err(error) => match refused_update(&error) {
-                Some(Some(row)) => Ok(Err(read::<Row>(row)?.refused())),
+                Some(Some(row)) => Ok(Err(row_of(row)?.refused())),
                 Some(None) => Ok(Err(Found::Nothing)),
                 None => Err(unavailable(PORT)(error)),
             },
@@ -200,7 +219,7 @@ impl Claims for DynamoLedger {
 #[async_trait]
 impl Rows for DynamoLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        self.get(id, ROW).await
+        self.get(id, ROW).await?.map(row_of).transpose()
     }
 }
 
@@ -208,33 +227,34 @@ impl Rows for DynamoLedger {
 impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let newest = |query: QueryFluentBuilder| query.key_condition_expression(OF_SHARD).scan_index_forward(false);
-        let mut rows = self.shards(newest, limit).await?;
-        rows.sort_by_key(|row| std::cmp::Reverse(row.parked_at));
-        rows.truncate(limit);
-        Ok(rows)
+        self.shards(newest, |one, other| other.parked_at.cmp(&one.parked_at), limit).await
     }
 
     async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        // DynamoDB refuses to look between a moment and an earlier one.
+        if since > until {
+            return Ok(Vec::new());
+        }
         let oldest = |query: QueryFluentBuilder| {
             let query = query.key_condition_expression(OF_SHARD_WITHIN).scan_index_forward(true);
             let query = query.expression_attribute_values(":since", number(since.millis()));
             query.expression_attribute_values(":until", number(until.millis()))
         };
-        let mut rows = self.shards(oldest, limit).await?;
-        rows.sort_by_key(|row| row.parked_at);
-        rows.truncate(limit);
-        Ok(rows)
+        self.shards(oldest, |one, other| one.parked_at.cmp(&other.parked_at), limit).await
     }
 
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
-        let mut item = item(event, &event.id, PAYLOAD)?;
+        let mut item = key(&event.id, PAYLOAD);
+        item.insert("event".into(), text(&json(event)?));
+        item.insert("replay".into(), number(event.replay));
         item.insert("expires_at".into(), number(expires_at));
         self.client.put_item().table_name(&self.table).set_item(Some(item)).send().await.map_err(unavailable(PORT))?;
         Ok(())
     }
 
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        self.get(id, PAYLOAD).await
+        let found = self.get(id, PAYLOAD).await?;
+        found.map(|item| from_json(item.get("event"))).transpose()
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
@@ -292,32 +312,9 @@ fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
         (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
     ]);
     if !claim.first.is_empty() {
-        values.insert(":first".into(), to_attribute_value(claim.first_intents()).map_err(unreadable)?);
+        values.insert(":first".into(), text(&json(&claim.first_intents())?));
     }
     Ok(values)
-}
-
-/// The item's key takes the place of the `id`.
-fn item(value: &impl Serialize, id: &EventId, sort: &str) -> Result<Item, Unavailable> {
-    let mut item = attributes_of(value)?;
-    item.remove("id");
-    item.extend(key(id, sort));
-    Ok(item)
-}
-
-fn attributes_of(value: &impl Serialize) -> Result<Item, Unavailable> {
-    to_item(value).map_err(unreadable)
-}
-
-fn read<T: DeserializeOwned>(mut item: Item) -> Result<T, Unavailable> {
-    if let Some(id) = item.remove("pk") {
-        item.insert("id".into(), id);
-    }
-    from_item(item).map_err(unreadable)
-}
-
-fn key(id: &EventId, sort: &str) -> Item {
-    HashMap::from([("pk".into(), text(id.as_str())), ("sk".into(), text(sort))])
 }
 
 fn set_and_remove<'n>(set: impl Iterator<Item = &'n String>, removed: &[&str]) -> String {
@@ -360,8 +357,4 @@ fn fenced<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<UpdateItem
         Some(UpdateItemError::ConditionalCheckFailedException(_)) => WriteError::Fenced,
         _ => WriteError::Unavailable(unavailable(PORT)(error)),
     }
-}
-
-fn unreadable(error: serde_dynamo::Error) -> Unavailable {
-    Unavailable { port: PORT, why: format!("a row is not readable: {error}") }
 }

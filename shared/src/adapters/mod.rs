@@ -9,6 +9,7 @@ mod contacts;
 mod documents;
 mod dynamodb;
 mod http;
+mod items;
 mod latest;
 mod limits;
 mod logs;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Progress, Reason, Row, State};
+use super::{Death, Progress, Reason, Row, State, UNSETTLED_RETENTION};
 use crate::event::Event;
 use crate::time::Timestamp;
 
@@ -115,6 +115,7 @@ impl Row {
         self.replay += 1;
         self.queued_at = now;
         self.retry_at = None;
+        self.expires_at = (now + UNSETTLED_RETENTION).secs();
     }
 
     /// The row, with an operator's word on an effect of which nobody knew whether it happened. It stays
@@ -165,10 +166,12 @@ impl Row {
         }
     }
 
-    /// Puts the row into the index of parked events.
+    /// Puts the row into the index of parked events. It is remembered for as long as its payload, which is
+    /// kept from here on.
     pub(super) fn list(&mut self, now: Timestamp) {
         self.parked = Some(self.shard().to_owned());
         self.parked_at = Some(now);
+        self.expires_at = (now + UNSETTLED_RETENTION).secs();
     }
 
     /// Takes it out again.

@@ -177,8 +177,9 @@ impl Records for ModelLedger {
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
         let mut table = locked(&self.0);
         table.writes += 1;
-        let current = table.rows.get(&next.id).map(|row| (row.epoch, row.step));
-        if current != seen.map(|row| (row.epoch, row.step)) {
+        let current = table.rows.get(&next.id);
+        let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
+        if !unchanged && current != Some(next) {
             return Err(WriteError::Fenced);
         }
         table.write(next);

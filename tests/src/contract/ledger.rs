@@ -42,8 +42,10 @@ on_model_and_emulator!(
     a_late_write_undoes_nothing_and_a_repeated_one_is_harmless,
     a_row_that_moved_on_is_not_replaced,
     a_payload_is_kept_and_forgotten,
+    numbers_come_back_as_they_were_written,
     the_parked_are_listed_newest_first_until_they_are_claimed,
     the_parked_wait_oldest_first_within_a_time,
+    one_shard_may_have_more_than_its_share,
 );
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -210,13 +212,17 @@ async fn a_row_that_moved_on_is_not_replaced(ledger: impl Ledger) {
     let parked = seen.clone().park(NOW);
     assert_eq!(ledger.replace(None, &parked).await, Err(WriteError::Fenced), "there is a row");
     assert_eq!(ledger.replace(Some(&seen), &parked).await, Ok(()));
-    assert_eq!(ledger.replace(Some(&seen), &parked).await, Err(WriteError::Fenced), "it was another row");
+    assert_eq!(ledger.replace(Some(&seen), &parked).await, Ok(()), "the SDK repeated it");
+    let later = seen.clone().park(NOW + Duration::from_millis(1));
+    assert_eq!(ledger.replace(Some(&seen), &later).await, Err(WriteError::Fenced), "it was another row");
     assert_eq!(row(&ledger, &event.id).await, parked);
 
     let unknown = fresh("absent");
     let record = Row::unaccounted(&unknown, Reason::Orphaned, NOW).park(NOW);
     assert_eq!(ledger.replace(None, &record).await, Ok(()));
+    assert_eq!(ledger.replace(None, &record).await, Ok(()), "the SDK repeated it");
     assert_eq!(row(&ledger, &unknown.id).await, record);
+    tidy_up(&ledger, &[&event.id, &unknown.id]).await;
 }
 
 async fn a_payload_is_kept_and_forgotten(ledger: impl Ledger) {
@@ -232,6 +238,25 @@ async fn a_payload_is_kept_and_forgotten(ledger: impl Ledger) {
     ledger.forget(&replayed).await.expect("an answer");
     assert_eq!(ledger.kept(&event.id).await, Ok(None));
     ledger.forget(&replayed).await.expect("forgetting twice is harmless");
+}
+
+/// A body must be the same over retries and replays, and so must a plan that somebody approved.
+async fn numbers_come_back_as_they_were_written(ledger: impl Ledger) {
+    let numbers = json!({"whole": 25.0, "small": 0.1, "large": 1e200, "tiny": 1e-200, "id": u64::MAX, "minus": -7});
+    let event = admitted(&ledger, "numbers").await;
+    let sent = Event { payload: numbers.clone(), ..event.clone() };
+    ledger.keep(&sent, NOW.secs()).await.expect("an answer");
+    let kept = ledger.kept(&event.id).await.expect("an answer").expect("it is kept");
+    assert_eq!(kept.payload.to_string(), numbers.to_string());
+    ledger.forget(&sent).await.expect("an answer");
+
+    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    lease.done(&effect(), numbers.clone(), NOW);
+    lease.enriched("place", numbers.clone(), NOW);
+    ledger.record(&lease).await.expect("a held lease");
+    let row = row(&ledger, &event.id).await;
+    assert_eq!(row.enrich["place"].to_string(), numbers.to_string());
+    assert_eq!(&row, lease.row());
 }
 
 async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl Ledger) {
@@ -286,5 +311,25 @@ async fn the_parked_wait_oldest_first_within_a_time(ledger: impl Ledger) {
     assert_eq!(waiting(20, 30, 10).await, [2, 3].map(|n: usize| ids[n].clone()), "both ends are within");
     assert_eq!(waiting(0, 100, 2).await, [0, 2].map(|n: usize| ids[n].clone()), "the oldest of all shards");
     assert_eq!(waiting(50, 100, 10).await, []);
+    assert_eq!(waiting(30, 20, 10).await, [], "nothing is between a moment and an earlier one");
+    tidy_up(&ledger, &ids.iter().collect::<Vec<_>>()).await;
+}
+
+async fn one_shard_may_have_more_than_its_share(ledger: impl Ledger) {
+    let began = Timestamp::from_secs(i64::from(std::process::id()) + 10_000_000);
+    let at = |millis: usize| began + Duration::from_millis(millis as u64);
+    let mut ids = Vec::new();
+    while ids.len() < 24 {
+        let event = fresh("shard");
+        if event.id.as_str().starts_with('a') {
+            let record = Row::unaccounted(&event, Reason::Orphaned, NOW).park(at(ids.len()));
+            ledger.replace(None, &record).await.expect("it is new");
+            ids.push(event.id);
+        }
+    }
+    let rows = ledger.waiting(at(0), at(1000), 20).await.expect("an answer");
+    assert_eq!(rows.into_iter().map(|row| row.id).collect::<Vec<_>>(), ids[..20]);
+    let rows = ledger.waiting(at(0), at(1000), 30).await.expect("an answer");
+    assert_eq!(rows.len(), 24);
     tidy_up(&ledger, &ids.iter().collect::<Vec<_>>()).await;
 }

@@ -35,6 +35,14 @@ pub(super) async fn rows(endpoint: &Endpoint, table: &str) -> Result<HashMap<Str
 fn row(item: &Value) -> Result<Row> {
     let mut plain = plain(&json!({"M": item}));
     plain["id"] = plain["pk"].take();
+    // What partners said is JSON text in the table.
+    for name in ["effects", "enrich"] {
+        if let Some(text) = plain[name].as_str() {
+            plain[name] = serde_json::from_str(text)?;
+        } else {
+            plain.as_object_mut().and_then(|fields| fields.remove(name));
+        }
+    }
     serde_json::from_value(plain).context("a row of the ledger is not as expected")
 }
 
@@ -55,6 +63,35 @@ fn plain(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shared::event::Event;
+    use shared::time::Timestamp;
+
+    #[test]
+    fn a_row_is_read_as_the_ledger_writes_it() {
+        let now = Timestamp::from_secs(1);
+        let row = Row::admitted(&Event::malformed("m", "", now), now);
+        let mut item = json!({"pk": {"S": row.id}, "sk": {"S": "event"}});
+        for (name, value) in json!(row).as_object().expect("an object") {
+            item[name] = attribute(value);
+        }
+        let entry = json!({"attempts": 1, "since": 1, "at": 1, "is": "done", "result": {"percent": 25.0}});
+        item["effects"] = json!({"S": json!({"crm": entry}).to_string()});
+        let read = super::row(&item).expect("a row");
+        assert_eq!(json!(read.effects["crm"])["result"].to_string(), r#"{"percent":25.0}"#);
+        assert_eq!(Row { effects: Default::default(), ..read }, row);
+    }
+
+    fn attribute(value: &Value) -> Value {
+        match value {
+            Value::Number(number) => json!({"N": number.to_string()}),
+            Value::Array(items) => json!({"L": items.iter().map(attribute).collect::<Vec<_>>()}),
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(name, value)| (name.clone(), attribute(value)));
+                json!({"M": fields.collect::<Map<_, _>>()})
+            }
+            other => json!({"S": other}),
+        }
+    }
 
     #[test]
     fn a_dynamodb_value_is_read_as_plain_json() {
