@@ -21,7 +21,7 @@ use shared::requeue::{Record, RequeueError, end, unsent};
 use shared::time::Timestamp;
 use tracing::{info, warn};
 
-use crate::lists::scan;
+use crate::lists::both_ends;
 use crate::operations::{Failure, refuse};
 use crate::{Replay, send};
 
@@ -126,11 +126,13 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
         if sent == MAX_TICK.min(batch.left()) {
             break;
         }
-        // What would be refused costs the batch nothing: neither its count nor its rate.
-        let Some(record) = ready(replay, row).await? else { continue };
+        // What would be refused costs the batch nothing: neither its count nor its rate. Others act meanwhile, and
+        // what died again since it was listed is not part of the batch any more.
+        let Some(record) = ready(replay, row).await?.filter(|record| batch.takes(&record.row)) else { continue };
         if let Some(rest) = over_rate(replay, batch, row).await? {
             return Ok(Some(rest));
         }
+        change(replay, &batch.id, |batch| batch.count(row.parked_at)).await?;
         send(replay, batch, record).await?;
         replay.pause.nap(jitter(replay)).await;
         sent += 1;
@@ -167,10 +169,9 @@ async fn turn_the_page(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(
     }
 }
 
-/// Replays one event of a batch. It is counted first: a crash between leaves one fewer replayed than the
+/// Replays one event of a batch. It was counted first: a crash between leaves one fewer replayed than the
 /// batch may, never one more.
 async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Failure> {
-    change(replay, &batch.id, |batch| batch.count(record.row.parked_at)).await?;
     let now = replay.clock.now();
     acted(record.send(&*replay.records, &*replay.queue, |row| batch.again(row, now)).await)?;
     Ok(())
@@ -214,7 +215,7 @@ pub(crate) async fn scheduled(replay: &Replay) -> Result<Value, Failure> {
         drive(replay, batch).await?;
     }
     let now = replay.clock.now();
-    let (rows, _) = scan(replay, &Filter::default()).await?;
+    let rows = both_ends(replay).await?;
     let mut sent = 0;
     for row in rows.iter().filter(|row| row.state == State::Queued) {
         sent += u32::from(acted(unsent(&*replay.records, &*replay.queue, &row.id).await)?);
@@ -237,6 +238,9 @@ async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
     let word = Word { by: "schedule", why: "it may have healed" };
     let mut left = SCHEDULED;
     for flow in replay.flows.all().filter(|flow| flow.auto_replay) {
+        if opened.len() == MAX_RUNNING {
+            break;
+        }
         let filter = Filter {
             flow: Some(flow.name.clone()),
             reason: Some(Reason::AttemptsSpent),
@@ -244,13 +248,26 @@ async fn heal(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
             ..Filter::default()
         };
         let healing = |row: &&Row| filter.takes(row) && row.may_replay().is_ok();
-        let count = rows.iter().filter(healing).take(left).count();
+        let count = ready_among(replay, rows.iter().filter(healing), left).await?;
         left -= count;
         if let Ok(max @ 1..) = u32::try_from(count) {
             opened.push(open(replay, filter, max, Batch::DEFAULT_RATE, word).await?);
         }
     }
     Ok(opened)
+}
+
+/// How many of these a batch could send, as far as it matters. What is stale stays parked, and must not take the
+/// place of others each time.
+async fn ready_among<'r>(replay: &Replay, rows: impl Iterator<Item = &'r Row>, most: usize) -> Result<usize, Failure> {
+    let mut count = 0;
+    for row in rows.take(PAGE) {
+        if count == most {
+            break;
+        }
+        count += usize::from(ready(replay, row).await?.is_some());
+    }
+    Ok(count)
 }
 
 async fn read(replay: &Replay) -> Result<(Batches, u64), Failure> {

@@ -1,10 +1,12 @@
 //! Looking over what is parked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use shared::batch::Filter;
+use shared::key::EventId;
 use shared::ledger::Row;
+use shared::time::Timestamp;
 
 use crate::Replay;
 use crate::operations::Failure;
@@ -43,6 +45,18 @@ pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, F
         .collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line["count"].as_u64()));
     Ok(json!({"reasons": lines, "matching": rows.len(), "more": more}))
+}
+
+/// The newest parked events, and where these are not all, the oldest: those a batch takes first, so that what it
+/// crashed over is among them.
+pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
+    let (mut rows, more) = scan(replay, &Filter::default()).await?;
+    if more {
+        let newest: BTreeSet<EventId> = rows.iter().map(|row| row.id.clone()).collect();
+        let oldest = replay.records.waiting(Timestamp::from_secs(0), replay.clock.now(), MAX_SCAN).await?;
+        rows.extend(oldest.into_iter().filter(|row| !newest.contains(&row.id)));
+    }
+    Ok(rows)
 }
 
 /// The newest parked events that a filter takes, and whether there may be older ones.

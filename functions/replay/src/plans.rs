@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::batch::Filter;
+use shared::flow::Guarantee;
 use shared::key::{EventId, fingerprint};
 use shared::ledger::{Row, State, Word};
 use shared::plan::{Fate, Plan};
@@ -107,17 +108,32 @@ async fn apply_one(replay: &Replay, planned: &Planned, word: Word<'_>) -> Result
 }
 
 fn of_one(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> Planned {
-    let plan = replay.flows.flow(&row.flow).zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
-    let steps = plan.iter().flat_map(|plan| &plan.steps);
-    let unknown = steps.clone().find(|step| step.fate == Fate::Unknown);
-    let steps = steps.map(|step| Step { effect: step.effect.clone(), fate: step.fate.as_str() }).collect::<Vec<_>>();
+    let flow = replay.flows.flow(&row.flow);
+    let plan = flow.zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
+    let fates = plan.iter().flat_map(|plan| &plan.steps).map(|step| match step.fate {
+        Fate::Run if is_lost(replay, &row, &step.effect) => (&step.effect, Fate::Unknown),
+        fate => (&step.effect, fate),
+    });
+    let unknown = fates.clone().find(|(_, fate)| *fate == Fate::Unknown).map(|(effect, _)| effect);
+    let steps: Vec<Step> = fates.map(|(effect, fate)| Step { effect: effect.clone(), fate: fate.as_str() }).collect();
     let blocked = match (row.may_replay(), &event) {
         (Err(refusal), _) => Some(refusal.to_string()),
         (Ok(()), None) => Some("its payload is not kept".to_owned()),
         (Ok(()), Some(_)) => overtaken,
     };
-    let blocked = blocked.or_else(|| Some(format!("nobody knows whether {} happened", unknown?.effect)));
+    let blocked = blocked.or_else(|| Some(format!("nobody knows whether {} happened", unknown?)));
     let version = version::of(&row);
     let hash = fingerprint(&json!([row.id, version, plan.as_ref().map(Plan::hash), steps, blocked]));
     Planned { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
+}
+
+/// Whether an earlier call of an effect that failed may have happened, and its partner cannot tell any more. A
+/// replay would not call it.
+fn is_lost(replay: &Replay, row: &Row, effect: &str) -> bool {
+    let flow = replay.flows.flow(&row.flow);
+    let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.id == effect));
+    effect.zip(effect.and_then(|effect| row.effects.get(&effect.id))).is_some_and(|(effect, entry)| {
+        let trust = replay.flows.trust(effect, entry.since, replay.clock.now());
+        entry.in_doubt() && trust == Guarantee::None
+    })
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
+use shared::event::Event;
 use shared::key::EventId;
 use shared::ledger::{Progress, Row, State};
-use shared::model::Script;
-use shared::ports::{Clock, Records};
+use shared::model::{ModelClock, ModelLedger, Script};
+use shared::ports::{Clock, Naps, Records, Rows};
 
 use super::world::{World, flows_with};
 use crate::fixtures::{ADA, by_ada, lead_of};
@@ -244,6 +246,92 @@ async fn what_was_replayed_and_never_sent_is_sent_by_the_schedule() {
     world.drain().await;
     assert_eq!(state(&world, &ids[0]).await, State::Succeeded);
     assert_eq!(operate(&world, json!({"op": "schedule"})).await["sent"], 0);
+}
+
+/// Another operator replays an event while a tick is at work, and it dies again.
+struct Meanwhile {
+    clock: ModelClock,
+    ledger: ModelLedger,
+    id: EventId,
+}
+
+#[async_trait]
+impl Naps for Meanwhile {
+    async fn nap(&self, time: Duration) {
+        self.clock.advance(time);
+        let row = self.ledger.row(&self.id).await.expect("an answer").expect("a row");
+        if row.replay == 0 {
+            let kept = self.ledger.kept(&self.id).await.expect("an answer").expect("a payload");
+            self.ledger.keep(&Event { replay: 1, ..kept }, 0).await.expect("an answer");
+            let now = self.clock.now();
+            self.ledger.overwrite(&row.replayed(ADA, now).expect("it is dead").park(now));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_died_again_while_a_tick_was_at_work_is_neither_counted_nor_passed() {
+    let mut world = World::new();
+    let ids = with_dead(&world, 3).await;
+    let (clock, ledger, id) = (world.clock.clone(), world.ledger.clone(), EventId::named(&ids[1]));
+    world.replay.pause = Box::new(Meanwhile { clock, ledger, id });
+    operate(&world, by_ada(json!({"op": "batch", "rate": 600}))).await;
+    run_lane(&world).await;
+    let status = operate(&world, json!({"op": "status"})).await;
+    let batch = &status["batches"][0];
+    assert_eq!((&batch["progress"], &batch["replayed"]), (&json!("done"), &json!(2)), "{batch}");
+    assert!(batch["passed"].as_i64() <= batch["started_at"].as_i64(), "{batch}");
+    assert_eq!(state(&world, &ids[2]).await, State::Succeeded);
+    assert_eq!(row(&world, &ids[1]).await.replay, 1, "it is the other operator's");
+}
+
+/// The schedule looks at both ends: what is oldest a batch takes first.
+#[tokio::test]
+async fn what_was_never_sent_is_found_behind_thousands_that_are_newer() {
+    let world = World::new();
+    let ids = with_dead(&world, 1).await;
+    let dead = row(&world, &ids[0]).await;
+    let next = dead.clone().replayed(ADA, world.clock.now()).expect("it is dead");
+    world.ledger.replace(Some(&dead), &next).await.expect("nobody else writes");
+    for n in 0..5_000 {
+        let id = EventId::named(format!("{n}"));
+        world.ledger.overwrite(&Row { id, ..dead.clone() }.park(world.clock.now() + Duration::from_secs(1)));
+    }
+    let scheduled = operate(&world, json!({"op": "schedule"})).await;
+    assert_eq!(scheduled["sent"], 1, "{scheduled}");
+}
+
+/// What is stale stays parked. It must not be taken for what may have healed, time after time.
+#[tokio::test]
+async fn the_schedule_opens_no_batch_for_what_is_stale() {
+    let world = World::with(flows_with(|yaml| yaml.replace("\nttl:", "\nlatest_wins: true\nttl:")));
+    world.partners.script(vec![Script::Status(500); 3]);
+    world.post(&lead_of("evt_old", "0@example.com")).await.expect("a good lead");
+    world.drain().await;
+    world.park().await;
+    world.clock.advance(Duration::from_secs(1));
+    world.post(&lead_of("evt_newer", "0@example.com")).await.expect("a good lead");
+    world.drain().await;
+    let scheduled = operate(&world, json!({"op": "schedule"})).await;
+    assert_eq!(scheduled["opened"], json!([]), "{scheduled}");
+}
+
+/// Its calls may have happened, and its partner has forgotten our key: a replay would not call it.
+#[tokio::test]
+async fn a_plan_does_not_promise_what_the_processor_would_refuse() {
+    let world = World::new();
+    world.partners.script(vec![Script::Status(500); 3]);
+    let id = world.post(&lead_of("evt_1", "0@example.com")).await.expect("a good lead").id.to_string();
+    world.drain().await;
+    world.park().await;
+    let fate = async || operate(&world, json!({"op": "plan", "ids": [id]})).await["events"][0].clone();
+    assert_eq!((&fate().await["steps"][0]["fate"], &fate().await["blocked"]), (&json!("run"), &json!(null)));
+    world.clock.advance(Duration::from_secs(90 * 24 * 3600));
+    let later = fate().await;
+    assert_eq!(
+        (&later["steps"][0]["fate"], &later["blocked"]),
+        (&json!("unknown"), &json!("nobody knows whether crm happened"))
+    );
 }
 
 /// What a newer event has overtaken costs a batch nothing.
