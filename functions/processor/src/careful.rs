@@ -1,8 +1,9 @@
 //! Being careful while a partner is not well.
 
 use shared::flow::Flow;
+use shared::ledger::Word;
 use shared::pressure::Change;
-use shared::switchboard::{self, Subject, Switch, Turn};
+use shared::switchboard::{self, Subject, Turn};
 use shared::time::Timestamp;
 use tracing::{info, warn};
 
@@ -22,17 +23,17 @@ impl Work<'_> {
             return;
         }
         let now = self.now();
-        let turns: Vec<(Subject, Turn)> = flows.iter().map(|flow| safe_mode(flow, integration, now)).collect();
-        match switchboard::turn(&*self.processor.boards, &turns, &self.processor.flows, now).await {
+        let turns: Vec<(Subject, Turn)> = flows.iter().map(|flow| safe_mode(flow, now)).collect();
+        let why = format!("the breaker of {integration} opened");
+        let word = Word { by: "breaker", why: &why };
+        match switchboard::turn(&*self.processor.boards, &turns, word, &self.processor.flows, now).await {
             Ok(_) => info!(integration, "safe mode by breaker"),
             Err(error) => warn!(integration, %error, "no safe mode"),
         }
     }
 }
 
-fn safe_mode(flow: &Flow, integration: &str, now: Timestamp) -> (Subject, Turn) {
+fn safe_mode(flow: &Flow, now: Timestamp) -> (Subject, Turn) {
     let span = flow.safe_mode.as_ref().and_then(|safe| safe.on_breaker).unwrap_or_default();
-    let why = format!("the breaker of {integration} opened");
-    let switch = Switch { since: now, until: Some(now + span), by: "breaker".into(), why };
-    (Subject::Flow(flow.name.clone()), Turn::SafeMode(switch))
+    (Subject::Flow(flow.name.clone()), Turn::SafeMode { until: now + span })
 }

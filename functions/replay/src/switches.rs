@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::ledger::Word;
-use shared::switchboard::{self, Subject, Switch, Turn, TurnError};
+use shared::switchboard::{self, Subject, Turn, TurnError};
 use shared::time::{Timestamp, duration};
 use tracing::info;
 
@@ -21,36 +21,31 @@ pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
-    Word::new(&by, &why)?;
+    let word = Word::new(&by, &why)?;
     let turns = [(subject, turn)];
-    let (board, version) = switchboard::turn(&*replay.boards, &turns, &replay.flows, now).await?;
+    let (board, version) = switchboard::turn(&*replay.boards, &turns, word, &replay.flows, now).await?;
     info!(subject = ?turns[0].0, by, why, version, "switched");
     Ok(json!({"version": version, "board": board}))
 }
 
-/// The positions of all switches, and the newest batches.
+/// The positions of all switches, the latest turns, and the newest batches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     let (board, version) = switchboard::read(&*replay.boards).await?;
     Ok(json!({"version": version, "board": board, "batches": lane::status(replay).await?}))
 }
 
 fn requested(operation: Operation, now: Timestamp) -> Result<(Subject, Turn, String, String), Failure> {
-    let on = |span: Option<Span>, by: &str, why: &str| Switch {
-        since: now,
-        until: span.map(|Span(span)| now + span),
-        by: by.to_owned(),
-        why: why.to_owned(),
-    };
     Ok(match operation {
         Operation::Pause { flow, integration, r#for, by, reason } => {
-            (subject(flow, integration)?, Turn::Pause(on(r#for, &by, &reason)), by, reason)
+            let until = r#for.map(|Span(span)| now + span);
+            (subject(flow, integration)?, Turn::Pause { until }, by, reason)
         }
         Operation::Resume { flow, integration, by, reason } => (subject(flow, integration)?, Turn::Resume, by, reason),
         Operation::SafeMode { flow, r#for: Span(Duration::ZERO), by, reason } => {
             (subject(flow, None)?, Turn::Normal, by, reason)
         }
-        Operation::SafeMode { flow, r#for, by, reason } => {
-            (subject(flow, None)?, Turn::SafeMode(on(Some(r#for), &by, &reason)), by, reason)
+        Operation::SafeMode { flow, r#for: Span(span), by, reason } => {
+            (subject(flow, None)?, Turn::SafeMode { until: now + span }, by, reason)
         }
         Operation::Policy { flow, retry, by, reason } => (Subject::Flow(flow), Turn::Retry(retry), by, reason),
         other => return Err(refuse(format!("{other:?} is no switch"))),

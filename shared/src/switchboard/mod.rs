@@ -9,6 +9,7 @@ mod cache;
 mod live;
 mod policy;
 mod turn;
+mod turned;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,12 +19,18 @@ use serde_json::{Map, Value};
 
 pub use cache::{Cache, InForce, Problem};
 pub use live::Switchboard;
-pub use turn::{TurnError, read, turn};
+pub use turn::{Subject, Turn, TurnError, read, turn};
+pub use turned::Turned;
 
 use crate::flow::Flows;
+use crate::ledger::Word;
 use crate::time::Timestamp;
 
-/// The positions of all switches.
+/// The positions of all switches, and the latest turns.
+///
+/// An older reader refuses a board with a field that it does not know, and goes by the last good one, which
+/// for a container that has just started is none. So turn no switch while a deploy that adds a field goes
+/// on. After its roll-back nobody can turn one either, until the field is taken out of the stored board.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Board {
@@ -36,6 +43,9 @@ pub struct Board {
     /// Those of each integration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     integrations: BTreeMap<String, Switches>,
+    /// The latest turns, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    turned: Vec<Turned>,
 }
 
 /// The switches of one subject.
@@ -49,14 +59,31 @@ struct Switches {
     /// What an operator changes in a flow's retry policy.
     #[serde(skip_serializing_if = "Map::is_empty")]
     retry: Map<String, Value>,
+    /// Who changes it. Boards of earlier versions do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_by: Option<Switch>,
 }
 
 impl Switches {
+    fn turn(&mut self, turn: Turn, word: Word<'_>, now: Timestamp) {
+        let on = |until| Some(Switch { since: now, until, by: word.by.into(), why: word.why.into() });
+        match turn {
+            Turn::Pause { until } => self.paused = on(until),
+            Turn::Resume => self.paused = None,
+            Turn::SafeMode { until } => self.safe_mode = on(Some(until)),
+            Turn::Normal => self.safe_mode = None,
+            Turn::Retry(change) => {
+                self.retry_by = on(None).filter(|_| !change.is_empty());
+                self.retry = change;
+            }
+        }
+    }
+
     fn positions(&self, now: Timestamp) -> Vec<Position<'_>> {
-        let retry = Some(&self.retry).filter(|retry| !retry.is_empty());
+        let retry = (!self.retry.is_empty()).then_some(Position::Retry(&self.retry, self.retry_by.as_ref()));
         let paused = on(&self.paused, now).map(Position::Paused);
         let safe = on(&self.safe_mode, now).map(Position::SafeMode);
-        paused.into_iter().chain(safe).chain(retry.map(Position::Retry)).collect()
+        paused.into_iter().chain(safe).chain(retry).collect()
     }
 }
 
@@ -67,8 +94,8 @@ pub enum Position<'b> {
     Paused(&'b Switch),
     /// Flows do what their `safe_mode` says.
     SafeMode(&'b Switch),
-    /// A flow's policy is changed in this.
-    Retry(&'b Map<String, Value>),
+    /// A flow's policy is changed in this, and by whom, as far as that is known.
+    Retry(&'b Map<String, Value>, Option<&'b Switch>),
 }
 
 fn is_default(switches: &Switches) -> bool {
@@ -94,33 +121,6 @@ impl Switch {
     fn is_on(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until)
     }
-}
-
-/// What a switch is of.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// Everything.
-    All,
-    /// A flow.
-    Flow(String),
-    /// An integration.
-    Integration(String),
-}
-
-/// What an operator does to the board.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
-    /// Nothing is called until it is resumed, or until the switch's end.
-    Pause(Switch),
-    /// Calls go on.
-    Resume,
-    /// Flows do what their `safe_mode` says, until the switch's end.
-    SafeMode(Switch),
-    /// Flows do what they do.
-    Normal,
-    /// A flow's policy is changed in this; in nothing, it is the flow's own again.
-    Retry(Map<String, Value>),
 }
 
 /// The flows cannot go by this.
@@ -155,27 +155,32 @@ impl Board {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The board after an operator's turn, if the flows can go by it. What has ended is left out.
-    pub fn changed(&self, subject: &Subject, turn: Turn, flows: &Flows, now: Timestamp) -> Result<Board, Refused> {
+    /// The board after an operator's turn, if the flows can go by it. What has ended is left out, and turns
+    /// are forgotten, the oldest first, where a switch needs their room.
+    pub fn changed(
+        &self,
+        subject: &Subject,
+        turn: Turn,
+        word: Word<'_>,
+        flows: &Flows,
+        now: Timestamp,
+    ) -> Result<Board, Refused> {
         check(subject, &turn, flows, now)?;
         let mut board = self.clone();
+        turned::remember(&mut board.turned, Turned::new(&turn, subject, word, now));
         let switches = match subject {
             Subject::All => &mut board.all,
             Subject::Flow(name) => board.flows.entry(name.clone()).or_default(),
             Subject::Integration(name) => board.integrations.entry(name.clone()).or_default(),
         };
-        match turn {
-            Turn::Pause(switch) => switches.paused = Some(switch),
-            Turn::Resume => switches.paused = None,
-            Turn::SafeMode(switch) => switches.safe_mode = Some(switch),
-            Turn::Normal => switches.safe_mode = None,
-            Turn::Retry(change) => switches.retry = change,
-        }
+        switches.turn(turn, word, now);
         board.prune(now);
-        match board.text().len() {
-            ..=MAX_BOARD => Ok(board),
-            _ => refuse("there is no room for more switches: turn some off"),
+        while board.text().len() > MAX_BOARD {
+            if board.turned.pop().is_none() {
+                return refuse("there is no room for more switches: turn some off");
+            }
         }
+        Ok(board)
     }
 
     /// Why a flow's events wait, if an operator paused it.
@@ -201,6 +206,11 @@ impl Board {
         let integrations = self.integrations.iter().map(|(name, of)| (Subject::Integration(name.clone()), of));
         let every = [(Subject::All, &self.all)].into_iter().chain(flows).chain(integrations);
         every.flat_map(|(subject, of)| of.positions(now).into_iter().map(move |at| (subject.clone(), at))).collect()
+    }
+
+    /// The latest turns, the newest first.
+    pub fn turned(&self) -> &[Turned] {
+        &self.turned
     }
 
     fn retry(&self, flow: &str) -> Option<&Map<String, Value>> {
@@ -236,12 +246,12 @@ fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Resul
             None => Ok(()),
         },
         (Turn::Retry(_), _) => refuse("only a flow has a retry policy"),
-        (Turn::SafeMode(_) | Turn::Normal, Subject::Integration(_)) => refuse("only flows have a safe mode"),
+        (Turn::SafeMode { .. } | Turn::Normal, Subject::Integration(_)) => refuse("only flows have a safe mode"),
         // A safe mode that nobody ends would be the flow's new behaviour, without a review.
-        (Turn::SafeMode(switch), _) if switch.until.is_none_or(|until| until > now + MAX_SAFE_MODE) => {
+        (Turn::SafeMode { until }, _) if *until > now + MAX_SAFE_MODE => {
             refuse("a safe mode must have an end within 7 days")
         }
-        (Turn::Pause(_) | Turn::Resume | Turn::SafeMode(_) | Turn::Normal, _) => Ok(()),
+        (Turn::Pause { .. } | Turn::Resume | Turn::SafeMode { .. } | Turn::Normal, _) => Ok(()),
     }
 }
 
@@ -261,8 +271,14 @@ mod tests {
         Duration::from_secs(60 * minutes)
     }
 
-    fn switch(until: Option<Timestamp>) -> Switch {
-        Switch { since: NOW, until, by: "ada".into(), why: "the CRM is moving".into() }
+    const MOVING: Word<'static> = Word { by: "ada", why: "the CRM is moving" };
+
+    fn pause(until: Option<Timestamp>) -> Turn {
+        Turn::Pause { until }
+    }
+
+    fn retry(change: Value) -> Turn {
+        Turn::Retry(change.as_object().cloned().unwrap_or_default())
     }
 
     fn flow() -> Subject {
@@ -270,36 +286,38 @@ mod tests {
     }
 
     fn turned(subject: &Subject, turn: Turn) -> Result<Board, Refused> {
-        Board::default().changed(subject, turn, &policy::tests::flows(), NOW)
+        then(&Board::default(), subject, turn)
+    }
+
+    fn then(board: &Board, subject: &Subject, turn: Turn) -> Result<Board, Refused> {
+        board.changed(subject, turn, MOVING, &policy::tests::flows(), NOW)
     }
 
     #[test]
     fn a_pause_holds_until_its_end_or_its_resume() {
-        let flows = policy::tests::flows();
-        let board = turned(&flow(), Turn::Pause(switch(Some(NOW + minutes(10))))).expect("a good pause");
+        let board = turned(&flow(), pause(Some(NOW + minutes(10)))).expect("a good pause");
         assert!(board.paused_flow("lead-routing", NOW + minutes(9)).is_some());
         assert!(board.paused_flow("lead-routing", NOW + minutes(10)).is_none());
         assert!(board.paused_flow("another", NOW).is_none());
-        let resumed = board.changed(&flow(), Turn::Resume, &flows, NOW).expect("resumed");
-        assert_eq!(resumed, Board::default(), "nothing is left behind");
-        let all = turned(&Subject::All, Turn::Pause(switch(None))).expect("a good pause");
+        let resumed = then(&board, &flow(), Turn::Resume).expect("resumed");
+        assert_eq!((resumed.positions(NOW), resumed.flows.len()), (vec![], 0), "no switch is left behind");
+        let all = turned(&Subject::All, pause(None)).expect("a good pause");
         assert!(all.paused_flow("lead-routing", NOW + minutes(100_000)).is_some());
     }
 
     #[test]
     fn an_integration_is_paused_alone() {
         let crm = Subject::Integration("crm".into());
-        let board = turned(&crm, Turn::Pause(switch(None))).expect("a good pause");
+        let board = turned(&crm, pause(None)).expect("a good pause");
         assert!(board.paused_integration("crm", NOW).is_some());
         assert!(board.paused_flow("lead-routing", NOW).is_none());
     }
 
     #[test]
     fn a_safe_mode_has_an_end() {
-        let on = |until| turned(&flow(), Turn::SafeMode(switch(until)));
-        assert!(on(None).is_err());
-        assert!(on(Some(NOW + minutes(8 * 24 * 60))).is_err());
-        let board = on(Some(NOW + minutes(60))).expect("a good end");
+        let on = |until| turned(&flow(), Turn::SafeMode { until });
+        assert!(on(NOW + minutes(8 * 24 * 60)).is_err());
+        let board = on(NOW + minutes(60)).expect("a good end");
         assert!(board.safe_mode("lead-routing", NOW).is_some());
         assert!(board.safe_mode("lead-routing", NOW + minutes(60)).is_none());
     }
@@ -310,15 +328,43 @@ mod tests {
         assert_eq!(turned(&flow, Turn::Resume), refuse("there is no flow `led-routing`"));
         let partner = Subject::Integration("cmr".into());
         assert_eq!(turned(&partner, Turn::Resume), refuse("there is no integration `cmr`"));
-        let retry = |change: Value| Turn::Retry(change.as_object().cloned().unwrap_or_default());
         assert!(turned(&Subject::All, retry(json!({"max_attempts": 5}))).is_err());
         assert!(turned(&self::flow(), retry(json!({"max_attempts": 99}))).is_err());
         assert!(turned(&self::flow(), retry(json!({"max_attempts": 5}))).is_ok());
     }
 
     #[test]
+    fn every_kind_of_turn_is_remembered_with_its_word() {
+        let kinds = [
+            (pause(None), "paused"),
+            (Turn::Resume, "resumed"),
+            (Turn::SafeMode { until: NOW + minutes(60) }, "safe mode"),
+            (Turn::Normal, "safe mode off"),
+            (retry(json!({"max_attempts": 5})), "policy"),
+            (retry(json!({})), "policy taken back"),
+        ];
+        let mut board = Board::default();
+        for (turn, what) in kinds {
+            board = then(&board, &flow(), turn).expect("a good turn");
+            let (by, why) = (MOVING.by.to_owned(), MOVING.why.to_owned());
+            assert_eq!(board.turned()[0], Turned { at: NOW, what: what.into(), of: flow(), by, why });
+        }
+        assert_eq!((board.turned().len(), board.positions(NOW)), (6, vec![]));
+    }
+
+    #[test]
+    fn a_policy_has_its_word_for_as_long_as_it_stands() {
+        let mut board = turned(&flow(), retry(json!({"max_attempts": 5}))).expect("a good policy");
+        board.turned.clear();
+        let positions = board.positions(NOW);
+        let [(_, Position::Retry(_, Some(switch)))] = positions[..] else { panic!("{positions:?}") };
+        assert_eq!((switch.since, switch.by.as_str(), switch.why.as_str()), (NOW, MOVING.by, MOVING.why));
+    }
+
+    #[test]
     fn a_board_round_trips_and_half_of_one_is_not_read() {
-        let board = turned(&flow(), Turn::Pause(switch(None))).expect("a good pause");
+        let board = turned(&flow(), pause(None)).and_then(|board| then(&board, &Subject::All, Turn::Resume));
+        let board = board.expect("good turns");
         assert_eq!(Board::read(&board.text()), Ok(board));
         assert_eq!(Board::read("{}"), Ok(Board::default()));
         for bad in ["", "[]", "5", r#"{"flow": {}}"#, r#"{"all": {"paused": true}}"#] {
@@ -327,12 +373,42 @@ mod tests {
     }
 
     #[test]
+    fn a_board_from_before_turns_were_remembered_is_read() {
+        let board = Board::read(
+            r#"{"all": {"paused": {"since": 0, "by": "ada", "why": "stop"}},
+                "flows": {"lead-routing": {"retry": {"max_attempts": 5}}}}"#,
+        );
+        let board = board.expect("a good board");
+        let positions = board.positions(NOW);
+        assert!(matches!(positions[..], [(_, Position::Paused(_)), (_, Position::Retry(_, None))]), "{positions:?}");
+        assert_eq!(board.turned(), []);
+        assert!(!board.text().contains("turned"), "and an older reader reads it still: {}", board.text());
+    }
+
+    #[test]
     fn a_board_is_bounded() {
-        let mut board = Board::default();
-        let wordy = Switch { why: "x".repeat(MAX_BOARD), ..switch(None) };
-        assert!(board.changed(&Subject::All, Turn::Pause(wordy), &policy::tests::flows(), NOW).is_err());
-        board.flows.insert("gone".into(), Switches { paused: Some(switch(Some(NOW))), ..Switches::default() });
-        let pruned = board.changed(&Subject::All, Turn::Resume, &policy::tests::flows(), NOW);
-        assert_eq!(pruned, Ok(Board::default()), "what has ended is left out");
+        let (mut board, flows) = (Board::default(), policy::tests::flows());
+        let (filling, room) = ("x".repeat(MAX_BOARD), "x".repeat(MAX_BOARD - 200));
+        let wordy = |why| Board::default().changed(&Subject::All, pause(None), Word { why, ..MOVING }, &flows, NOW);
+        assert!(wordy(&filling).is_err());
+        assert!(wordy(&room).is_ok_and(|board| board.turned().is_empty()), "the turn itself is forgotten");
+        let ended = Some(Switch { since: NOW, until: Some(NOW), by: "ada".into(), why: "x".into() });
+        board.flows.insert("gone".into(), Switches { paused: ended, ..Switches::default() });
+        let pruned = then(&board, &Subject::All, Turn::Resume).expect("resumed");
+        assert_eq!(pruned.flows.len(), 0, "what has ended is left out");
+    }
+
+    #[test]
+    fn a_full_board_takes_a_switch_and_forgets_the_oldest_turns() {
+        let mut board = turned(&flow(), retry(json!({"max_attempts": 5}))).expect("a good policy");
+        board = then(&board, &flow(), Turn::Normal).expect("a good turn");
+        let room = MAX_BOARD - board.text().len();
+        let filling = Switch { since: NOW, until: None, by: "ada".into(), why: "x".repeat(room - 80) };
+        board.all.paused = Some(filling);
+        assert!((MAX_BOARD - 80..=MAX_BOARD).contains(&board.text().len()), "{}", board.text().len());
+        let full = then(&board, &Subject::Integration("crm".into()), pause(None)).expect("it is taken");
+        assert!(full.paused_integration("crm", NOW).is_some() && full.paused_flow("any", NOW).is_some());
+        let what: Vec<&str> = full.turned().iter().map(|turned| turned.what.as_str()).collect();
+        assert_eq!(what, ["paused"], "the newest is remembered");
     }
 }

@@ -141,6 +141,8 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
 
     system.operate(by_ada(json!({"op": "policy", "flow": "lead-routing", "retry": {}}))).await;
     let off = system.operate(by_ada(json!({"op": "safe_mode", "flow": "cart-recovery", "for": "0s"}))).await;
-    assert_eq!(off["board"], json!({}), "nothing is left on: {off}");
+    let newest = &off["board"]["turned"][0];
+    assert_eq!((&newest["what"], &newest["by"]), (&json!("safe mode off"), &json!("ada")), "{off}");
+    assert_eq!(off["board"].as_object().map(|board| board.len()), Some(1), "nothing is left on: {off}");
     sleep(SWITCHED).await;
 }

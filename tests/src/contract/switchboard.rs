@@ -2,15 +2,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use serde_json::json;
 use shared::adapters::{DynamoBoard, aws};
+use shared::ledger::Word;
 use shared::model::ModelBoard;
-use shared::ports::{Boards, WriteError};
-use shared::switchboard::{Board, Problem, Stored, Subject, Switchboard, Turn};
+use shared::ports::{BoardStore, Boards, Unavailable, WriteError};
+use shared::switchboard::{self, Board, Problem, Stored, Subject, Switchboard, Turn};
 
 use super::on_model_and_emulator;
-use crate::fixtures::{NOW, flows, lead_routing};
+use crate::fixtures::{ADA, NOW, flows, lead_routing};
 
 fn model() -> ModelBoard {
     ModelBoard::default()
@@ -28,13 +30,14 @@ on_model_and_emulator!(
     a_version_that_moved_on_is_not_replaced,
     a_repeated_write_is_harmless,
     of_many_at_once_one_is_written,
+    of_many_who_turn_at_once_each_is_remembered_once,
     a_change_is_in_force_within_seconds_and_can_be_taken_back,
 );
 
 fn attempts(attempts: u32) -> Board {
     let change = json!({"max_attempts": attempts}).as_object().cloned().unwrap_or_default();
     let subject = Subject::Flow("lead-routing".into());
-    Board::default().changed(&subject, Turn::Retry(change), &flows(), NOW).expect("a good override")
+    Board::default().changed(&subject, Turn::Retry(change), ADA, &flows(), NOW).expect("a good override")
 }
 
 async fn what_was_put_is_read_with_its_version(boards: impl Boards) {
@@ -66,6 +69,18 @@ async fn of_many_at_once_one_is_written(boards: impl Boards) {
     let written = join_all(changes.iter().map(|change| boards.put(change, 0))).await;
     assert_eq!(written.iter().filter(|written| **written == Ok(1)).count(), 1);
     assert!(written.iter().all(|written| matches!(written, Ok(1) | Err(WriteError::Fenced))));
+}
+
+async fn of_many_who_turn_at_once_each_is_remembered_once(boards: impl Boards) {
+    let (flows, turns) = (flows(), [(Subject::All, Turn::Resume)]);
+    let people = ["ada", "bob", "cleo", "dan", "eve"];
+    let turn = |by| switchboard::turn(&boards, &turns, Word { by, ..ADA }, &flows, NOW);
+    let turned = join_all(people.map(turn)).await;
+    assert!(turned.iter().all(Result::is_ok), "{turned:?}");
+    let (board, version) = switchboard::read(&boards).await.expect("the board");
+    let mut by: Vec<&str> = board.turned().iter().map(|turned| turned.by.as_str()).collect();
+    by.sort_unstable();
+    assert_eq!((version, by), (5, people.to_vec()));
 }
 
 async fn a_change_is_in_force_within_seconds_and_can_be_taken_back<B>(boards: B)
@@ -111,4 +126,38 @@ async fn a_scribble_or_an_outage_keeps_the_last_good_board() {
     let (kept, problems) = switchboard.at(&flows(), at(10)).await;
     assert!(matches!(problems[..], [Problem::Unavailable(_)]), "{problems:?}");
     assert_eq!(kept.policy(&flow).max_attempts, 7);
+}
+
+/// A store whose first write lands and is overtaken before the SDK repeats it, so that it is told as lost.
+struct Overtaken(ModelBoard);
+
+#[async_trait]
+impl BoardStore for Overtaken {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        self.0.read().await
+    }
+}
+
+#[async_trait]
+impl Boards for Overtaken {
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        let written = self.0.put(board, seen).await?;
+        if seen > 0 {
+            return Ok(written);
+        }
+        let turns = [(Subject::All, Turn::Resume)];
+        let bob = Word { by: "bob", why: "it has moved" };
+        switchboard::turn(&self.0, &turns, bob, &flows(), NOW).await.expect("bob is not overtaken");
+        Err(WriteError::Fenced)
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_lands_and_is_told_as_lost_is_remembered_once_and_as_the_last() {
+    let boards = Overtaken(model());
+    let turns = [(Subject::All, Turn::Pause { until: None })];
+    let (board, version) = switchboard::turn(&boards, &turns, ADA, &flows(), NOW).await.expect("it is turned");
+    let turned: Vec<(&str, &str)> = board.turned().iter().map(|turned| (&*turned.by, &*turned.what)).collect();
+    assert_eq!((version, turned), (3, vec![("ada", "paused"), ("bob", "resumed")]));
+    assert!(board.paused_flow("lead-routing", NOW).is_some(), "as the newest turn says");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use replay::{Access, Console, serve};
 use serde_json::{Value, json};
 use shared::contact::Upsert;
 use shared::key::EventId;
@@ -14,6 +15,13 @@ use crate::fixtures::{NOW, by_ada, flows, lead, payload};
 
 async fn operate(world: &World, operation: Value) -> Value {
     replay::handle(&world.replay, operation).await
+}
+
+/// The console's first page.
+async fn overview(world: &World) -> String {
+    let console = Console { replay: &world.replay, access: Access::Read, endpoint: "arn", caller: None };
+    let page = serve(&console, json!({"page": "overview", "widgetContext": {}})).await;
+    page.as_str().expect("HTML").to_owned()
 }
 
 /// Longer than any container believes what it read.
@@ -105,6 +113,52 @@ async fn an_operator_changes_the_policy_without_a_deploy() {
     assert_eq!(world.partners.calls().len(), 5);
     assert_eq!(world.row(&id).await.death.map(|death| death.attempts), Some(5));
     assert_eq!(world.metrics.sum("DeadLetters{lead-routing,attempts_spent}"), 1);
+}
+
+#[tokio::test]
+async fn who_turned_what_and_why_is_told_after_the_switch_is_off() {
+    let world = World::new();
+    for operation in [
+        json!({"op": "pause", "integration": "crm", "by": "ada", "reason": "it moves"}),
+        json!({"op": "resume", "integration": "crm", "by": "bob", "reason": "it has moved"}),
+        json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 5}, "by": "bob", "reason": "slow"}),
+        json!({"op": "policy", "flow": "lead-routing", "retry": {}, "by": "ada", "reason": "<b>well</b>"}),
+        json!({"op": "safe_mode", "for": "5m", "by": "ada", "reason": "odd codes"}),
+        json!({"op": "safe_mode", "for": "0s", "by": "bob", "reason": "good codes"}),
+    ] {
+        let turned = operate(&world, operation.clone()).await;
+        let newest = &turned["board"]["turned"][0];
+        assert_eq!((&newest["by"], &newest["why"]), (&operation["by"], &operation["reason"]), "{turned}");
+        world.clock.advance(Duration::from_secs(60));
+    }
+    let status = operate(&world, json!({"op": "status"})).await;
+    let turned = status["board"]["turned"].as_array().expect("turns");
+    let told: Vec<String> = turned.iter().map(|turned| format!("{} {}", turned["what"], turned["of"])).collect();
+    assert_eq!(
+        told,
+        [
+            r#""safe mode off" "all""#,
+            r#""safe mode" "all""#,
+            r#""policy taken back" {"flow":"lead-routing"}"#,
+            r#""policy" {"flow":"lead-routing"}"#,
+            r#""resumed" {"integration":"crm"}"#,
+            r#""paused" {"integration":"crm"}"#,
+        ]
+    );
+    let page = overview(&world).await;
+    assert!(page.contains("None is on") && page.contains("Turned last"), "{page}");
+    let resumed = "5 min ago</span></td><td>resumed</td><td>integration crm</td><td>bob</td><td>it has moved</td>";
+    assert!(page.contains(resumed), "{page}");
+    assert!(page.contains("<td>&lt;b&gt;well&lt;/b&gt;</td>"), "{page}");
+}
+
+#[tokio::test]
+async fn a_policy_is_shown_with_who_changed_it_and_why() {
+    let world = World::new();
+    operate(&world, by_ada(json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 5}}))).await;
+    let page = overview(&world).await;
+    let row = "<code>{&quot;max_attempts&quot;:5}</code></td><td>ada</td><td>the CRM is back</td>";
+    assert!(page.contains(row), "{page}");
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! The switches that are on, and a button for each flow's.
+//! The switches that are on, who turned which last, and a button for each flow's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
-use shared::switchboard::{self, Board, Position, Subject};
+use serde_json::json;
+use shared::switchboard::{self, Board, Position, Subject, Switch, Turned};
 use shared::time::Timestamp;
 
 use super::call::Call;
@@ -18,7 +18,7 @@ pub(super) async fn tables(
 ) -> Result<Html, Failure> {
     let (board, _) = switchboard::read(&*console.replay.boards).await?;
     let now = console.replay.clock.now();
-    Ok(html("{}{}", &[&switched(&board, now), &flows(console, call, waiting, &board, now)]))
+    Ok(html("{}{}{}", &[&switched(&board, now), &turned(&board, now), &flows(console, call, waiting, &board, now)]))
 }
 
 fn switched(board: &Board, now: Timestamp) -> Html {
@@ -35,27 +35,36 @@ fn switched(board: &Board, now: Timestamp) -> Html {
 }
 
 fn line(subject: &Subject, position: &Position<'_>, now: Timestamp) -> Html {
-    let of = match subject {
-        Subject::All => "everything".to_owned(),
-        Subject::Flow(name) => format!("flow {name}"),
-        Subject::Integration(name) => format!("integration {name}"),
-    };
     let (what, switch) = match position {
-        Position::Paused(switch) => ("paused", switch),
-        Position::SafeMode(switch) => ("safe mode", switch),
-        Position::Retry(change) => {
-            let change = Value::Object((*change).clone()).to_string();
-            return html(
-                r#"<tr><td>{}</td><td>retry policy</td><td colspan="4"><code>{}</code></td></tr>"#,
-                &[&of, &change],
-            );
-        }
+        Position::Paused(switch) => (html("paused", &[]), Some(*switch)),
+        Position::SafeMode(switch) => (html("safe mode", &[]), Some(*switch)),
+        Position::Retry(change, switch) => (html("policy <code>{}</code>", &[&json!(change).to_string()]), *switch),
     };
-    let until = switch.until.map_or("it is turned off".to_owned(), |until| until.to_string());
+    let by = switch.map(|switch| switch.by.as_str());
+    let why = switch.map(|switch| switch.why.as_str());
+    let since = switch.map(|switch| parts::ago(now, switch.since));
     html(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-        &[&of, &what, &switch.by, &switch.why, &parts::ago(now, switch.since), &until],
+        &[&subject.to_string(), &what, &by, &why, &since, &switch.map(until)],
     )
+}
+
+fn until(switch: &Switch) -> String {
+    switch.until.map_or("it is turned off".to_owned(), |until| until.to_string())
+}
+
+fn turned(board: &Board, now: Timestamp) -> Option<Html> {
+    let line = |turned: &Turned| {
+        let Turned { at, what, of, by, why } = turned;
+        html(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            &[&parts::ago(now, *at), what, &of.to_string(), by, why],
+        )
+    };
+    let lines: Html = board.turned().iter().map(line).collect();
+    let table = "<h3>Turned last</h3><table><tr><th>when</th><th>what</th><th>of</th><th>by</th><th>why</th></tr>{}\
+                 </table>";
+    (!board.turned().is_empty()).then(|| html(table, &[&lines]))
 }
 
 fn flows(console: &Console<'_>, call: &Call, waiting: &BTreeMap<&str, usize>, board: &Board, now: Timestamp) -> Html {

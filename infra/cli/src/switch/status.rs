@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::batch::{Batch, Filter};
-use shared::switchboard::{Board, Position, Subject, Switch};
+use shared::switchboard::{Board, Position, Subject, Switch, Turned};
 use shared::time::Timestamp;
 
 use crate::args::now;
@@ -13,21 +13,34 @@ use crate::cloud::{self, At};
 use crate::output::{BOLD, columns, styled};
 use crate::{Verdict, output};
 
-/// Show what is switched, and the newest batches of replays.
+/// Show what is switched, what was turned last, and the newest batches of replays.
 #[derive(Debug, Args)]
 pub(crate) struct Status {}
 
 impl Status {
     pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
         let answer = cloud::with(at, async |cloud| cloud.look(json!({"op": "status"})).await)?;
-        output::show(json, &answer, || format!("{}\n{}", switches(&answer, now()), batches(&answer)))?;
+        output::show(json, &answer, || text(&answer, now()))?;
         Ok(Verdict::Fine)
     }
 }
 
-/// What is switched, of an answer with a board.
-pub(super) fn switches(answer: &Value, now: Timestamp) -> String {
-    let board = Board::deserialize(&answer["board"]).unwrap_or_default();
+fn text(answer: &Value, now: Timestamp) -> String {
+    let board = of_board(answer, |board| format!("{}\n{}", switches(board, now), turned(board)));
+    format!("{board}\n{}", batches(answer))
+}
+
+/// What there is to say of an answer's board. That of a newer function may not be known here, and must not
+/// be taken for one on which nothing is switched.
+pub(super) fn of_board(answer: &Value, said: impl FnOnce(&Board) -> String) -> String {
+    match Board::deserialize(&answer["board"]) {
+        Ok(board) => said(&board),
+        Err(error) => format!("This command cannot read the board: {error}. With --json, it is shown as it is.\n"),
+    }
+}
+
+/// What is switched.
+pub(super) fn switches(board: &Board, now: Timestamp) -> String {
     let rows: Vec<_> = board.positions(now).iter().map(row).collect();
     match rows.as_slice() {
         [] => "Nothing is switched: everything runs as its flow says.\n".into(),
@@ -36,16 +49,27 @@ pub(super) fn switches(answer: &Value, now: Timestamp) -> String {
 }
 
 fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {
-    let of = match subject {
-        Subject::All => "everything".to_owned(),
-        Subject::Flow(flow) => format!("flow {flow}"),
-        Subject::Integration(integration) => format!("integration {integration}"),
+    let (what, switch, end) = match position {
+        Position::Paused(switch) => ("paused".into(), Some(*switch), "resumed"),
+        Position::SafeMode(switch) => ("safe mode".into(), Some(*switch), "turned off"),
+        Position::Retry(change, switch) => (format!("policy {}", json!(change)), *switch, "taken back"),
     };
-    let until = |switch: &Switch| switch.until.map_or_else(|| "resumed".into(), |until| until.to_string());
-    match position {
-        Position::Paused(switch) => ["paused".into(), of, until(switch), switch.by.clone(), switch.why.clone()],
-        Position::SafeMode(switch) => ["safe mode".into(), of, until(switch), switch.by.clone(), switch.why.clone()],
-        Position::Retry(retry) => ["policy".into(), of, String::new(), String::new(), json!(retry).to_string()],
+    let until = switch.and_then(|switch| switch.until).map_or_else(|| end.into(), |until| until.to_string());
+    let word = |part: fn(&Switch) -> &String| switch.map(part).cloned().unwrap_or_default();
+    [what, subject.to_string(), until, word(|switch| &switch.by), word(|switch| &switch.why)]
+}
+
+fn turned(board: &Board) -> String {
+    let row = |turned: &Turned| {
+        let Turned { at, what, of, by, why } = turned.clone();
+        [at.to_string(), what, of.to_string(), by, why]
+    };
+    match board.turned().iter().map(row).collect::<Vec<_>>().as_slice() {
+        [] => "No turn is remembered.\n".into(),
+        rows => {
+            let head = ["WHEN", "WHAT", "OF", "BY", "WHY"];
+            format!("{}\n{}", styled(BOLD, "Turned last, the newest first"), columns(head, rows))
+        }
     }
 }
 
@@ -84,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_lists_switches_and_batches() {
+    fn a_status_lists_switches_turns_and_batches() {
         let switch = json!({"since": 1000, "until": 1_794_830_400_000_i64, "by": "ada", "why": "the CRM is moving"});
         let forever = json!({"since": 1000, "by": "ada", "why": "stop"});
         let batch = json!({"id": "19a8-04f2", "filter": {"flow": "lead-routing", "reason": "attempts_spent"},
@@ -93,17 +117,31 @@ mod tests {
         let answer = json!({
             "version": 3,
             "board": {"all": {"paused": forever}, "integrations": {"crm": {"paused": switch}},
-                      "flows": {"lead-routing": {"safe_mode": switch, "retry": {"max_attempts": 5}}}},
+                      "flows": {"cart-recovery": {"retry": {"base": "2s"}},
+                                "lead-routing": {"safe_mode": switch, "retry": {"max_attempts": 5},
+                                                 "retry_by": {"since": 1000, "by": "bob", "why": "the CRM is slow"}}},
+                      "turned": [{"at": 1_794_823_200_000_i64, "what": "resumed", "of": {"integration": "email"},
+                                  "by": "bob", "why": "it has moved"},
+                                 {"at": 1000, "what": "paused", "of": "all", "by": "ada", "why": "stop"}]},
             "batches": [batch],
         });
-        let text = format!("{}\n{}", switches(&answer, Timestamp::from_secs(2)), batches(&answer));
-        insta::assert_snapshot!(anstream::adapter::strip_str(&text));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&answer, Timestamp::from_secs(2))));
     }
 
     #[test]
     fn nothing_is_told_in_words() {
         let answer = json!({"version": 0, "board": {}, "batches": []});
-        assert!(switches(&answer, now()).starts_with("Nothing is switched"));
-        assert!(batches(&answer).starts_with("No batch"));
+        let text = text(&answer, now());
+        for words in ["Nothing is switched", "No turn is remembered", "No batch"] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_board_that_is_not_known_here_is_not_taken_for_an_empty_one() {
+        let answer = json!({"version": 4, "board": {"brakes": {}}, "batches": []});
+        let text = text(&answer, now());
+        assert!(text.starts_with("This command cannot read the board: unknown field `brakes`"), "{text}");
+        assert!(!text.contains("Nothing is switched"), "{text}");
     }
 }

@@ -103,7 +103,8 @@ impl Policy {
 fn turn(at: &At, json: bool, operation: Value, why: &Why) -> Result<Verdict> {
     let answer =
         cloud::with(at, async |cloud| cloud.change(why.sign(cloud, operation).await, "ledgerline status").await)?;
-    output::show(json, &answer, || format!("In force within five seconds.\n\n{}", status::switches(&answer, now())))?;
+    let on = || status::of_board(&answer, |board| status::switches(board, now()));
+    output::show(json, &answer, || format!("In force within five seconds.\n\n{}", on()))?;
     Ok(Verdict::Fine)
 }
 
