@@ -57,20 +57,33 @@ pub struct Replay {
     pub clock: Box<dyn Clock>,
 }
 
+/// The schedule's work could not be done: something did not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the schedule: {0}")]
+pub struct Unscheduled(String);
+
 /// A dashboard's widget, or what [`handle`] takes. The console of viewers takes nothing else.
-pub async fn serve(console: &Console<'_>, mut payload: Value) -> Value {
+///
+/// Nobody reads what the schedule is answered. So its invocation fails where others would be told that
+/// something is unavailable: Lambda asks again, and the alarm on its errors sees it.
+pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, Unscheduled> {
     if let Some(caller) = console.caller {
         sign(&mut payload, caller);
     }
     if payload["describe"] == true {
-        return Value::from(widget::DESCRIPTION);
+        return Ok(Value::from(widget::DESCRIPTION));
     }
-    match widget::Call::of(&payload) {
+    let unread = payload["op"] == "schedule";
+    let answer = match widget::Call::of(&payload) {
         Some(call) => widget::answer(console, &call).await,
         None if console.access == Access::Operate => handle(console.replay, payload).await,
         None => {
             json!({"error": "this function is a widget of a dashboard, to look: operators use the replay function"})
         }
+    };
+    match answer["error"].as_str() {
+        Some(why) if unread && answer["unavailable"] == true => Err(Unscheduled(why.to_owned())),
+        _ => Ok(answer),
     }
 }
 

@@ -46,7 +46,7 @@ async fn main() -> Result<(), Error> {
         let LambdaEvent { payload, context } = request;
         let caller = context.identity.as_ref().map(|identity| identity.identity_id.as_str());
         let console = Console { replay, access, endpoint: &context.invoked_function_arn, caller };
-        Ok::<_, Error>(serve(&console, payload).await)
+        Ok::<_, Error>(serve(&console, payload).await?)
     }))
     .await
 }

@@ -8,7 +8,7 @@ use shared::key::EventId;
 use shared::ledger::{Refusal, Row, Word};
 use shared::ports::{Unavailable, WriteError};
 use shared::requeue::{Record, RequeueError, end, find};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::Replay;
 use crate::lane;
@@ -237,9 +237,28 @@ pub enum Failure {
     /// It must not be done; the sentence says why.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The ledger or the queue did not answer.
-    #[error("{0}; nothing is lost, try again")]
+    /// The ledger or the queue did not answer. A change may have been made, or a part of it.
+    #[error("{0}; nothing is lost: see how things stand before you try again")]
     Unavailable(#[from] Unavailable),
+}
+
+impl Failure {
+    /// The failure as an answer. Whoever asked for a change must look before they ask again where it says
+    /// `unavailable`; a refusal changes nothing.
+    pub(crate) fn told(&self) -> Value {
+        match self {
+            Failure::Refused(_) => json!({"error": self.to_string()}),
+            Failure::Unavailable(_) => json!({"error": self.to_string(), "unavailable": true}),
+        }
+    }
+
+    /// The failure as what became of one of several events. It is logged, for the operation goes on.
+    pub(crate) fn reported(&self, id: &EventId) -> Value {
+        warn!(event = %id, error = %self, "not done");
+        let mut told = self.told();
+        told["id"] = json!(id);
+        told
+    }
 }
 
 impl From<RequeueError> for Failure {
@@ -265,11 +284,17 @@ pub(crate) fn refuse(why: impl Into<String>) -> Failure {
 }
 
 pub(crate) async fn handle(replay: &Replay, payload: Value) -> Value {
-    let operation = match serde_json::from_value::<Operation>(payload) {
-        Ok(operation) => operation,
-        Err(error) => return json!({"error": format!("{error}; {HOW}")}),
+    let name = payload["op"].as_str().unwrap_or_default().to_owned();
+    let done = match serde_json::from_value(payload) {
+        Ok(operation) => attempt(replay, &name, operation).await,
+        Err(error) => Err(refuse(format!("{error}; {HOW}"))),
     };
-    operate(replay, operation).await.unwrap_or_else(|failure| json!({"error": failure.to_string()}))
+    done.unwrap_or_else(|failure| failure.told())
+}
+
+/// Does what an operator asks for by this name, and logs that it was not done.
+pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -> Result<Value, Failure> {
+    operate(replay, operation).await.inspect_err(|error| warn!(op = name, %error, "not done"))
 }
 
 /// Does what an operator asks for.
@@ -335,7 +360,7 @@ async fn decide(
         let decided = approval::decide(&**records, &**queue, flows, &question, answer, word, clock.now()).await;
         answered.push(match decided.map_err(Failure::from) {
             Ok(row) => json!({"id": id, "state": row.state}),
-            Err(failure) => json!({"id": id, "error": failure.to_string()}),
+            Err(failure) => failure.reported(&id),
         });
     }
     info!(count = answered.len(), by = word.by, ?answer, "decided");

@@ -90,7 +90,7 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) ->
     for planned in &plan {
         applied.push(match apply_one(replay, planned, word).await {
             Ok(row) => json!({"id": row.id, "state": row.state, "replay": row.replay}),
-            Err(failure) => json!({"id": planned.id, "error": failure.to_string()}),
+            Err(failure) => failure.reported(&planned.id),
         });
     }
     info!(count = applied.len(), by = word.by, "applied");

@@ -10,6 +10,7 @@ use shared::ledger::{Ask, Death, Entry, Moment, Noop, Progress, Reason, Row, Sta
 use shared::model::Script;
 use shared::ports::Records;
 
+use super::faults::OutOfService;
 use super::flows::{cart, shipped};
 use super::world::World;
 use crate::fixtures::{NOW, event, lead, lead_of};
@@ -55,7 +56,7 @@ async fn call(world: &World, access: Access, params: Value, fields: Value) -> St
     let mut payload = params;
     payload["widgetContext"] = json!({"theme": "dark", "forms": {"all": fields}, "params": {"page": "overview"}});
     let console = Console { replay: &world.replay, access, endpoint: ARN, caller: None };
-    serve(&console, payload).await.as_str().expect("HTML").to_owned()
+    serve(&console, payload).await.expect("a page").as_str().expect("HTML").to_owned()
 }
 
 async fn page(world: &World, params: Value) -> String {
@@ -204,6 +205,16 @@ async fn a_button_of_a_page_that_is_out_of_date_is_refused() {
 }
 
 #[tokio::test]
+async fn a_button_whose_work_may_be_done_does_not_say_that_it_is_not() {
+    let mut world = World::new();
+    let id = parked(&world).await;
+    let event = page(&world, json!({"page": "event", "id": id})).await;
+    world.replay.queue = Box::new(OutOfService);
+    let lost = press(&world, &event, "Replay").await;
+    assert!(lost.contains("Out of reach") && !lost.contains("Not done"), "{lost}");
+}
+
+#[tokio::test]
 async fn an_unsigned_button_is_refused() {
     let world = World::new();
     let id = parked(&world).await;
@@ -227,7 +238,8 @@ async fn who_may_only_look_has_no_buttons_and_cannot_do_without() {
     let refused = call(&world, Access::Read, drop.clone(), words).await;
     assert!(refused.contains("only shows"), "{refused}");
     let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN, caller: None };
-    let refused = serve(&console, json!({"op": "drop", "id": id, "by": "eve", "reason": "because"})).await;
+    let refused =
+        serve(&console, json!({"op": "drop", "id": id, "by": "eve", "reason": "because"})).await.expect("an answer");
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("to look")), "{refused}");
     assert_eq!(world.row(&id).await.state, State::Dead);
 }
@@ -310,13 +322,15 @@ async fn who_lambda_says_it_is_goes_before_who_they_say_they_are() {
     let world = World::new();
     let id = parked(&world).await;
     let console = Console { replay: &world.replay, access: Access::Operate, endpoint: ARN, caller: Some("eu-1:eve") };
-    serve(&console, json!({"op": "replay", "id": id, "by": "ada", "reason": "the CRM is back"})).await;
+    serve(&console, json!({"op": "replay", "id": id, "by": "ada", "reason": "the CRM is back"}))
+        .await
+        .expect("an answer");
     world.partners.script(vec![Script::Status(500); 3]);
     world.drain().await;
     world.park().await;
     let mut pressed = json!({"op": "drop", "id": id});
     pressed["widgetContext"] = json!({"forms": {"all": {"by": "ada", "reason": "enough"}}});
-    serve(&console, pressed).await;
+    serve(&console, pressed).await.expect("a page");
     let story = world.story(&id).await.join("\n");
     assert!(story.contains("replay 1 by eu-1:eve: the CRM is back"), "{story}");
     assert!(story.contains("dropped by eu-1:eve: enough"), "{story}");
@@ -326,6 +340,6 @@ async fn who_lambda_says_it_is_goes_before_who_they_say_they_are() {
 async fn the_widget_describes_itself() {
     let world = World::new();
     let console = Console { replay: &world.replay, access: Access::Read, endpoint: ARN, caller: None };
-    let markdown = serve(&console, json!({"describe": true})).await;
+    let markdown = serve(&console, json!({"describe": true})).await.expect("Markdown");
     assert!(markdown.as_str().is_some_and(|text| text.starts_with("## ") && text.contains("**page**")), "{markdown}");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use replay::{Operation, handle, operate};
+use replay::{Access, Console, Operation, handle, operate, serve};
 use serde_json::{Value, json};
 use shared::batch::Filter;
 use shared::key::EventId;
@@ -11,9 +11,11 @@ use shared::ledger::State;
 use shared::model::Script;
 use shared::ports::Records;
 
-use super::faults::StaleRow;
+use super::faults::{OutOfService, StaleRow};
+use super::flows::{cart, shipped};
+use super::log::Log;
 use super::world::{World, flows_with};
-use crate::fixtures::{ADA, NOW, lead};
+use crate::fixtures::{ADA, NOW, by_ada, lead};
 
 /// A lead that the partner failed until it died, parked.
 async fn parked(world: &World) -> EventId {
@@ -287,4 +289,63 @@ async fn a_refusal_is_told_from_an_answer() {
         let refused = handle(&world.replay, request.clone()).await;
         assert!(refused["error"].is_string() && refused.get("id").is_none(), "{request}: {refused}");
     }
+}
+
+/// The row was written, and then the queue took nothing. Whoever hears "refused" would not look.
+#[tokio::test]
+async fn what_is_out_of_reach_is_told_from_what_is_refused() {
+    let mut world = World::new();
+    let id = parked(&world).await;
+    let plan = handle(&world.replay, json!({"op": "plan", "ids": [id]})).await;
+    world.replay.queue = Box::new(OutOfService);
+    let log = Log::capture();
+    let events = json!([{"id": id, "hash": plan["events"][0]["hash"]}]);
+    let applied = handle(&world.replay, by_ada(json!({"op": "apply", "events": events}))).await;
+    assert_eq!((&applied["applied"][0]["id"], &applied["applied"][0]["unavailable"]), (&json!(id), &json!(true)));
+    assert_eq!(world.row(&id).await.state, State::Queued);
+
+    let answer = handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+    let why = "the port is unavailable: it is down; nothing is lost: see how things stand before you try again";
+    assert_eq!(answer, json!({"error": why, "unavailable": true}));
+    let refused = handle(&world.replay, by_ada(json!({"op": "drop", "id": id}))).await;
+    assert!(refused["error"].is_string() && refused.get("unavailable").is_none(), "{refused}");
+
+    let logged = log.text();
+    for part in [r#""op":"replay""#, r#""op":"drop""#, why, id.as_str()] {
+        assert!(logged.contains(part), "{part}: {logged}");
+    }
+    assert!(!logged.to_lowercase().contains("lovelace"), "{logged}");
+}
+
+#[tokio::test]
+async fn an_answer_that_could_not_be_sent_on_is_told_as_one() {
+    let mut world = shipped().await;
+    let id = cart(&world, json!({"discount_percent": 40})).await;
+    world.drain().await;
+    let hash = world.row(&id).await.ask.expect("a question").hash;
+    world.replay.queue = Box::new(OutOfService);
+    let approve = by_ada(json!({"op": "approve", "questions": [{"id": id, "hash": hash}]}));
+    let answered = &handle(&world.replay, approve).await["answered"][0];
+    assert_eq!((&answered["id"], &answered["unavailable"]), (&json!(id), &json!(true)), "{answered}");
+}
+
+/// Nobody reads the answer: an invocation that fails is asked again, and an alarm sees it.
+#[tokio::test]
+async fn a_schedule_that_could_not_be_kept_fails_as_an_invocation() {
+    let mut world = World::new();
+    let id = parked(&world).await;
+    world.replay.queue = Box::new(OutOfService);
+    replay_it(&world, &id).await.expect_err("it is queued, and nothing took it");
+    let log = Log::capture();
+    let console = Console { replay: &world.replay, access: Access::Operate, endpoint: "", caller: None };
+    let failed = serve(&console, json!({"op": "schedule"})).await.expect_err("an invocation that failed");
+    assert!(failed.to_string().contains("it is down"), "{failed}");
+    assert!(log.text().contains(r#""op":"schedule""#), "{}", log.text());
+    let operator = serve(&console, by_ada(json!({"op": "replay", "id": id}))).await.expect("an operator reads it");
+    assert_eq!(operator["unavailable"], true, "{operator}");
+
+    world.replay.queue = Box::new(world.events.clone());
+    let console = Console { replay: &world.replay, access: Access::Operate, endpoint: "", caller: None };
+    let kept = serve(&console, json!({"op": "schedule"})).await.expect("it is kept");
+    assert_eq!(kept["sent"], 1, "{kept}");
 }

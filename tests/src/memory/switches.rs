@@ -21,7 +21,7 @@ async fn operate(world: &World, operation: Value) -> Value {
 async fn overview(world: &World) -> String {
     let console = Console { replay: &world.replay, access: Access::Read, endpoint: "arn", caller: None };
     let page = serve(&console, json!({"page": "overview", "widgetContext": {}})).await;
-    page.as_str().expect("HTML").to_owned()
+    page.expect("a page").as_str().expect("HTML").to_owned()
 }
 
 /// Longer than any container believes what it read.

@@ -67,7 +67,7 @@ pub(crate) const DESCRIPTION: &str = include_str!("describe.md");
 
 /// Answers a dashboard's call with a page.
 pub(crate) async fn answer(console: &Console<'_>, call: &Call) -> Value {
-    let page = page(console, call).await.unwrap_or_else(|failure| outcome::not_done(&failure.to_string()));
+    let page = page(console, call).await.unwrap_or_else(|failure| outcome::not_done(&failure.told()));
     let theme = if call.is_dark() { "dark" } else { "light" };
     let style = html(concat!("<style>", include_str!("style.css"), "</style>"), &[]);
     json!(html(r#"{}<div class="ledgerline {}">{}</div>"#, &[&style, &theme, &page]).into_text())

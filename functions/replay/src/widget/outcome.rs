@@ -5,22 +5,25 @@ use serde_json::{Map, Value, json};
 use super::call::Call;
 use super::html::{Html, html};
 use super::{Access, Console};
-use crate::operations::{Failure, Operation, operate, refuse};
+use crate::operations::{Failure, Operation, attempt, refuse};
 
 pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
     if console.access == Access::Read {
         return Err(refuse("this console only shows: operators use the other one"));
     }
     let operation = operation(call)?;
-    let answer = operate(console.replay, operation).await?;
+    let answer = attempt(console.replay, call.param("op"), operation).await?;
     Ok(match call.param("op") {
         "resolve" => done("your word is written down, and a replay takes the event on from there"),
         _ => told(&answer),
     })
 }
 
-pub(super) fn not_done(why: &str) -> Html {
-    html(r#"<p class="outcome bad"><b>Not done:</b> {}</p>"#, &[&why])
+/// What was refused, or may have been done.
+pub(super) fn not_done(failure: &Value) -> Html {
+    let what = if failure["unavailable"] == true { "Out of reach" } else { "Not done" };
+    let why = failure["error"].as_str().unwrap_or_default();
+    html(r#"<p class="outcome bad"><b>{}:</b> {}</p>"#, &[&what, &why])
 }
 
 /// What the button carries, signed with what the fields say.
@@ -50,8 +53,8 @@ fn done(what: &str) -> Html {
 }
 
 fn told(answer: &Value) -> Html {
-    if let Some(why) = answer["error"].as_str() {
-        return not_done(why);
+    if answer["error"].is_string() {
+        return not_done(answer);
     }
     let fates = [&answer["answered"], &answer["applied"]].into_iter().find_map(Value::as_array);
     match (fates, &answer["state"]) {
@@ -63,8 +66,8 @@ fn told(answer: &Value) -> Html {
 
 /// What became of one event: of several behind one button, each has its own.
 fn fate(event: &Value) -> Html {
-    match (event["error"].as_str(), event["state"].as_str()) {
-        (Some(why), _) => not_done(why),
-        (None, state) => done(&format!("the event is {} now", state.unwrap_or_default().replace('_', " "))),
+    match event["state"].as_str() {
+        _ if event["error"].is_string() => not_done(event),
+        state => done(&format!("the event is {} now", state.unwrap_or_default().replace('_', " "))),
     }
 }
