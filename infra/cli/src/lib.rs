@@ -54,7 +54,7 @@ Exit codes:
   2  wrong usage, or a file that cannot be read
   3  a change makes old events new again (flows diff)
   4  refused: the function said no, and nothing was changed
-  5  not reached: AWS, the function or the local cloud; or its answer was lost
+  5  not reached: AWS, the function, what it works with, or the local cloud; or an answer was lost
   6  some were done, and some refused
 
 Colours are for terminals only, and NO_COLOR takes them away.";
@@ -168,7 +168,7 @@ pub enum Verdict {
     Resets,
     /// The function said no.
     Refused,
-    /// AWS, the function or the local cloud was not reached.
+    /// AWS, the function, what it works with or the local cloud was not reached.
     Unreached,
     /// Some were done, and some refused.
     Partly,

@@ -12,7 +12,7 @@ pub(crate) enum Fate {
     Done(Value),
     /// The function said no, for this reason.
     Refused(String),
-    /// The function was not reached, or its answer was lost.
+    /// The function was not reached, or what it works with; or an answer was lost.
     Unreached(String),
 }
 
@@ -59,6 +59,7 @@ impl Outcomes {
         let one = |answer: &Value| {
             let id = answer["id"].as_str().unwrap_or_default().to_owned();
             let fate = match answer["error"].as_str() {
+                Some(why) if answer["unavailable"] == true => Fate::Unreached(why.to_owned()),
                 Some(why) => Fate::Refused(why.to_owned()),
                 None => Fate::Done(answer.clone()),
             };
@@ -67,11 +68,12 @@ impl Outcomes {
         Outcomes(answers.as_array().into_iter().flatten().map(one).collect())
     }
 
-    /// For scripts: each event's answer, or its id and an error.
+    /// For scripts: each event's answer, or its id and an error, as the function tells them.
     pub(crate) fn as_json(&self) -> Value {
         let one = |(id, fate): &(String, Fate)| match fate {
             Fate::Done(answer) => answer.clone(),
-            Fate::Refused(why) | Fate::Unreached(why) => json!({"id": id, "error": why}),
+            Fate::Refused(why) => json!({"id": id, "error": why}),
+            Fate::Unreached(why) => json!({"id": id, "error": why, "unavailable": true}),
         };
         self.0.iter().map(one).collect()
     }
@@ -81,7 +83,9 @@ impl Outcomes {
         let one = |(id, fate): &(String, Fate)| match fate {
             Fate::Done(_) => format!("{} {id}\n", output::styled(output::GOOD, done)),
             Fate::Refused(why) => format!("{} {id}: {}\n", output::styled(output::BAD, "refused"), output::plain(why)),
-            Fate::Unreached(why) => format!("{} {id}: {why}\n", output::styled(output::BAD, "not reached")),
+            Fate::Unreached(why) => {
+                format!("{} {id}: {}\n", output::styled(output::BAD, "not reached"), output::plain(why))
+            }
         };
         self.0.iter().map(one).collect()
     }
@@ -108,9 +112,8 @@ mod tests {
         assert_eq!(fates(json!([{"id": "a", "state": "queued"}])), Verdict::Fine);
         assert_eq!(fates(json!([{"id": "a", "error": "no"}])), Verdict::Refused);
         assert_eq!(fates(json!([{"id": "a", "state": "queued"}, {"id": "b", "error": "no"}])), Verdict::Partly);
-        let mut lost = Outcomes::read(&json!([{"id": "a", "state": "queued"}]));
-        lost.0.push(("b".into(), Fate::Unreached("gone".into())));
-        assert_eq!(lost.verdict(), Verdict::Unreached);
-        assert_eq!(lost.as_json(), json!([{"id": "a", "state": "queued"}, {"id": "b", "error": "gone"}]));
+        let lost = json!([{"id": "a", "state": "queued"}, {"id": "b", "error": "gone", "unavailable": true}]);
+        assert_eq!(fates(lost.clone()), Verdict::Unreached);
+        assert_eq!(Outcomes::read(&lost).as_json(), lost);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) enum Trouble {
     /// The function said no: this is its answer.
     #[error("refused: {}", .0["error"].as_str().unwrap_or("it did not say why"))]
     Refused(Value),
-    /// AWS, the function or the local cloud was not reached, or its answer was lost.
+    /// AWS, the function, what it works with or the local cloud was not reached, or an answer was lost.
     #[error("{0}")]
     Unreached(String),
 }

@@ -140,6 +140,47 @@ fn a_batch_whose_answer_is_lost_is_not_begun_twice() {
     assert_eq!(begun, 1);
 }
 
+fn unavailable() -> Value {
+    json!({"error": "the queue is unavailable: it is down; nothing is lost", "unavailable": true})
+}
+
+#[test]
+fn a_look_is_repeated_when_the_function_was_not_answered_itself() {
+    let function = Function::start(|_, before| match before {
+        0 => Said::Answer(unavailable()),
+        _ => list(&[line("aa")]),
+    });
+    let listed = ledgerline(&function, &["dead", "list"]);
+    assert_eq!((code(&listed), function.asked().len()), (0, 2), "{}", words(&listed));
+}
+
+/// The row may have been written before the queue failed: that is no refusal.
+#[test]
+fn a_change_that_the_function_could_not_finish_may_have_been_made() {
+    let function = Function::start(|request, _| match request["op"].as_str() {
+        Some("show") => Said::Answer(line("aa")),
+        Some("apply") => {
+            let mut lost = unavailable();
+            lost["id"] = json!("bb");
+            Said::Answer(json!({"applied": [{"id": "aa", "state": "queued", "replay": 1}, lost]}))
+        }
+        _ => Said::Answer(unavailable()),
+    });
+    let word = ["--reason", "it is back", "--by", "ada"];
+    for (change, told) in [
+        (&["replay", "aa"][..], "It may have been done: look at `ledgerline dead show aa` before you try again"),
+        (&["stop", "b-1"], "It may have been done: look at `ledgerline status` before you try again"),
+        (&["apply", "aa=1", "bb=2"], "not reached bb: the queue is unavailable"),
+    ] {
+        let before = function.asked().len();
+        let output = ledgerline(&function, &[change, &word].concat());
+        assert_eq!(code(&output), 5, "{change:?}: {}", words(&output));
+        assert!(words(&output).contains(told), "{change:?}: {}", words(&output));
+        let changes = function.asked().into_iter().skip(before).filter(|request| request.body["op"] != "show");
+        assert_eq!(changes.count(), 1, "{change:?} is not tried again");
+    }
+}
+
 #[test]
 fn a_change_that_was_throttled_is_tried_again() {
     let function = Function::start(|_, before| match before {

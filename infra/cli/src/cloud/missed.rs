@@ -1,6 +1,7 @@
 //! What an answer without the answer means, and what to do about it.
 
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::Value;
 use shared::outcome::NoAnswer;
 
@@ -22,6 +23,8 @@ pub(super) enum Missed {
     Unseen(String),
     /// It may have been seen.
     Lost(String),
+    /// The function saw it, and what it works with gave it no answer: it may have got somewhere.
+    Within(String),
     /// The function saw it, and failed: it may have got somewhere.
     Failed(String),
     /// It was turned away, and will be again.
@@ -41,7 +44,7 @@ impl Missed {
     pub(super) fn may_repeat(&self, repeat: Repeat) -> bool {
         match self {
             Missed::Unseen(_) => true,
-            Missed::Lost(_) => repeat == Repeat::Always,
+            Missed::Lost(_) | Missed::Within(_) => repeat == Repeat::Always,
             Missed::Failed(_) | Missed::Barred(_) => false,
         }
     }
@@ -51,6 +54,7 @@ impl Missed {
         match self {
             Missed::Unseen(why) => format!("{asked} was not reached ({why}): {hint} Nothing was changed."),
             Missed::Lost(why) => format!("{asked} gave no answer ({why}). {next}."),
+            Missed::Within(why) => format!("{asked} was reached, but not all that it needs: {why}. {next}."),
             Missed::Failed(why) => format!("{asked} failed: {why}. Its log says more. {next}."),
             Missed::Barred(why) => format!("{asked} cannot be used: {why}"),
         }
@@ -62,7 +66,10 @@ pub(super) fn judge(answer: Answer) -> Result<Answer, Missed> {
     let said = || said(&answer.body);
     Err(match answer.status {
         StatusCode::OK if answer.headers.contains_key("x-amz-function-error") => Missed::Failed(said()),
-        status if status.is_success() => return Ok(answer),
+        status if status.is_success() => match unavailable(&answer.body) {
+            Some(why) => Missed::Within(why),
+            None => return Ok(answer),
+        },
         StatusCode::TOO_MANY_REQUESTS => Missed::Unseen(format!("too many requests: {}", said())),
         StatusCode::BAD_REQUEST if throttled(&answer.body) => Missed::Unseen(said()),
         StatusCode::FORBIDDEN => Missed::Barred(format!(
@@ -74,6 +81,16 @@ pub(super) fn judge(answer: Answer) -> Result<Answer, Missed> {
         status if status.is_server_error() => Missed::Lost(format!("{}: {}", status.as_u16(), said())),
         status => Missed::Barred(format!("{}: {}", status.as_u16(), said())),
     })
+}
+
+/// What the function says where the ledger or the queue gave it no answer.
+fn unavailable(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Told {
+        unavailable: bool,
+        error: String,
+    }
+    serde_json::from_slice(body).ok().filter(|told: &Told| told.unavailable).map(|told| told.error)
 }
 
 /// CloudWatch says so by the kind of its error alone.
@@ -106,6 +123,7 @@ mod tests {
             (400, r#"{"__type": "ThrottlingException", "message": "Rate exceeded"}"#, true, false),
             (400, r#"{"__type": "ValidationError", "message": "no such thing"}"#, false, false),
             (502, "", false, true),
+            (200, r#"{"error": "the ledger is unavailable", "unavailable": true}"#, false, true),
             (403, r#"{"Message": "no"}"#, false, false),
             (404, r#"{"Message": "no function"}"#, false, false),
         ] {
@@ -113,7 +131,9 @@ mod tests {
             assert_eq!(missed.may_repeat(Repeat::IfUnseen), unseen, "{status}");
             assert_eq!(missed.may_repeat(Repeat::Always), unseen || lost, "{status}");
         }
-        assert!(judge(answer(200, "{}")).is_ok());
+        for counts in ["{}", r#"{"error": "there is no event x"}"#, r#"{"applied": [{"unavailable": true}]}"#] {
+            assert!(judge(answer(200, counts)).is_ok(), "{counts}");
+        }
     }
 
     #[test]

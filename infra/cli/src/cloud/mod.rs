@@ -1,7 +1,7 @@
 //! Reaching a cloud: the replay function, CloudWatch, and who we are there.
 //!
-//! Looking is repeated when an answer is lost. A change is not: the function may have seen it, so a lost
-//! answer says where to look before it is tried again. What surely was not seen is tried again either way.
+//! Looking is repeated when an answer is lost, be it ours or one that the function waited for. A change is not:
+//! it may have been made, so a lost answer says where to look before it is tried again. What surely was not seen is tried again either way.
 
 mod missed;
 mod place;
