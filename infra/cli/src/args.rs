@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use clap::builder::RangedI64ValueParser;
 use serde::de::DeserializeOwned;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
@@ -54,10 +55,10 @@ impl Only {
     }
 }
 
-/// Who wants a change, and why. Both go into the history.
+/// Who wants a change, and why. Both are kept: in an event's history, with a batch, or on the switchboard.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Why {
-    /// Why: it goes into the history.
+    /// Why: it is kept with what you do.
     #[arg(long, value_name = "WHY", value_parser = words)]
     pub(crate) reason: String,
     /// Who you are. Without it, the one that AWS knows you as.
@@ -81,6 +82,14 @@ pub(crate) fn signed(mut operation: Value, by: &str, reason: &str) -> Value {
     operation["by"] = json!(by);
     operation["reason"] = json!(reason);
     operation
+}
+
+/// The most that the function lists or plans at once.
+pub(crate) const MOST: u32 = 100;
+
+/// A number from one to this one.
+pub(crate) fn up_to(most: u32) -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(most))
 }
 
 /// From when on.

@@ -20,6 +20,7 @@ Examples:
 
 The time runs from when an event was received until it succeeded or was a no-op. What is parked or replayed waits
 for a human, and is not counted.
+Metrics do not name their stack: those of one account and region are added up.
 CloudWatch works out percentiles for whole stretches of the clock. Where the window lies in two of them, the
 higher percentile is shown: the true one is not above it.";
 

@@ -82,7 +82,7 @@ enum Verb {
     /// Say no to what awaits approval.
     #[command(after_help = decide::ANSWER_EXAMPLES)]
     Reject(decide::Question),
-    /// Give up on dead events for good, with a sign-off.
+    /// Give up for good on events that are dead or await approval, with a sign-off.
     #[command(after_help = decide::DROP_EXAMPLES)]
     Drop(decide::Drop),
     /// Say of an effect whether it happened, where nobody could know.
@@ -105,7 +105,7 @@ enum Verb {
     /// Tell how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
     Latency(latency::Latency),
-    /// Check, compare and try out flow files. Nothing is called, nothing is changed.
+    /// Check, compare and try out flow files. Nothing is called, and only `schemas` writes files.
     #[command(subcommand)]
     Flows(flows::Verb),
     /// Print a completion script for your shell.

@@ -101,9 +101,11 @@ fn a_profile_that_is_named_goes_before_the_environment() {
 #[test]
 fn a_word_on_an_unknown_names_the_version_that_was_seen() {
     let function = Function::start(|_, _| Said::Answer(line("aa")));
-    let happened = ["resolve", "aa", "crm", "--happened", r#"{"crm_id": "c-1"}"#, "--reason", "saw it", "--by", "ada"];
+    let happened =
+        ["resolve", "aa", "crm", "--happened", r#"{"crm_id": "c-1"}"#, "--reason", "saw it", "--by", "ada", "--yes"];
     assert_eq!(code(&ledgerline(&function, &happened)), 0);
-    let absent = ["resolve", "aa", "crm", "--did-not-happen", "--seen", "9.9", "--reason", "not there", "--by", "ada"];
+    let absent =
+        ["resolve", "aa", "crm", "--did-not-happen", "--seen", "9.9", "--reason", "not there", "--by", "ada", "--yes"];
     assert_eq!(code(&ledgerline(&function, &absent)), 0);
     let asked: Vec<Value> = function.asked().into_iter().map(|request| request.body).collect();
     let word = |verdict: Value, version: &str, reason: &str| {
@@ -115,6 +117,7 @@ fn a_word_on_an_unknown_names_the_version_that_was_seen() {
         [
             json!({"op": "show", "id": "aa"}),
             word(json!({"happened": {"crm_id": "c-1"}}), "3.4", "saw it"),
+            json!({"op": "show", "id": "aa"}),
             word(json!("did_not_happen"), "9.9", "not there"),
         ]
     );
@@ -178,6 +181,25 @@ fn a_change_that_the_function_could_not_finish_may_have_been_made() {
         assert!(words(&output).contains(told), "{change:?}: {}", words(&output));
         let changes = function.asked().into_iter().skip(before).filter(|request| request.body["op"] != "show");
         assert_eq!(changes.count(), 1, "{change:?} is not tried again");
+    }
+}
+
+/// The list looks through the newest alone, and a batch through all.
+#[test]
+fn a_batch_is_begun_for_what_the_list_does_not_reach() {
+    for (more, begun) in [(false, 0), (true, 1)] {
+        let batch = json!({"id": "b-1", "filter": {}, "max": 20, "per_minute": 5, "by": "ada", "why": "w",
+                           "started_at": 1, "replayed": 0, "progress": "running"});
+        let function = Function::start(move |request, _| match request["op"].as_str() {
+            Some("list") => Said::Answer(json!({"parked": [], "matching": 0, "more": more})),
+            _ => Said::Answer(batch.clone()),
+        });
+        let replay = ["replay", "--flow", "leads", "--reason", "it is back", "--by", "ada", "--yes", "--detach"];
+        let output = ledgerline(&function, &replay);
+        assert_eq!(code(&output), 0, "{}", words(&output));
+        assert_eq!(words(&output).contains("None of the 5,000 newest"), more, "{}", words(&output));
+        assert_eq!(words(&output).contains("Nothing was begun"), !more, "{}", words(&output));
+        assert_eq!(function.asked().iter().filter(|request| request.body["op"] == "batch").count(), begun);
     }
 }
 
@@ -251,6 +273,7 @@ fn nothing_is_done_by_halves_or_by_accident() {
         (&["drop", "aa", "--sign-off", "ada", "--reason", "it is odd"], 2),
         (&["drop", "aa", "zz", "--sign-off", "ada", "--reason", "it is odd", "--yes"], 4),
         (&["resolve", "aa", "crm", "--reason", "saw it"], 2),
+        (&["resolve", "aa", "crm", "--did-not-happen", "--reason", "saw it"], 2),
         (&["safe-mode", "--reason", "odd"], 2),
         (&["latency", "--window", "90s"], 2),
     ] {

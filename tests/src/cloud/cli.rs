@@ -119,7 +119,7 @@ async fn a_plan_is_applied_exactly_or_not_at_all() {
     let apply = ["apply", "--plan", &file.to_string_lossy(), "--reason", "the CRM is back"].map(str::to_owned);
     let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
 
-    let known = ledgerline(&["resolve", &ids[0], "crm", "--did-not-happen", "--reason", "a test"]);
+    let known = ledgerline(&["resolve", &ids[0], "crm", "--did-not-happen", "--reason", "a test", "--yes"]);
     assert_eq!((code(&known), words(&known).contains("there is nothing to resolve")), (4, true), "{}", words(&known));
     told(&["drop", &ids[0], "--sign-off", "Ada", "--reason", "a test", "--yes"]);
     let changed = ledgerline(&apply);
@@ -195,7 +195,9 @@ async fn an_operator_s_word_on_an_effect_is_gone_by() {
     let called = system.calls().await.len();
 
     let word = ["resolve", &id, "crm", "--happened", r#"{"crm_id": "c-1"}"#, "--reason", "saw it in the CRM"];
-    let told_so = told(&word);
+    let unasked = ledgerline(&word);
+    assert_eq!((code(&unasked), words(&unasked).contains("--yes")), (2, true), "{}", words(&unasked));
+    let told_so = told(&[&word[..], &["--yes"]].concat());
     assert!(told_so.contains(&format!("ledgerline replay {id}")), "what to do next: {told_so}");
     told(&["replay", &id, "--reason", "the rest of it"]);
     let page = system.until(&id, "succeeded").await;

@@ -262,6 +262,23 @@ async fn the_list_shows_what_is_asked_for() {
     }
 }
 
+/// The list ends with the newest: of what is older it knows nothing.
+#[tokio::test]
+async fn a_list_that_was_cut_says_so() {
+    let world = World::new();
+    let shown = async |state: &str| page(&world, json!({"page": "list", "state": state})).await;
+    assert!(shown("queued").await.contains("Nothing is parked here"));
+    let (row, _) = hostile("0", "crm");
+    for n in 0..5000 {
+        world.ledger.overwrite(&Row { id: EventId::named(n.to_string()), ..row.clone() });
+    }
+    for state in ["dead", "queued"] {
+        let list = shown(state).await;
+        assert!(list.contains("Only the newest 5000 are looked at"), "{list}");
+        assert!(!list.contains("Nothing is parked here"), "{list}");
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_is_resolved_with_what_came_of_it() {
     let world = World::new();

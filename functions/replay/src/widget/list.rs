@@ -16,18 +16,19 @@ use crate::operations::{Failure, refuse};
 
 pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
     let (filter, chosen) = asked_for(call)?;
-    let (rows, _) = scan(console.replay, &Filter::default()).await?;
+    let (rows, more) = scan(console.replay, &Filter::default()).await?;
     let shown: Vec<&Row> = rows.iter().filter(|row| filter.takes(row)).collect();
     let now = console.replay.clock.now();
     let lines: Html = shown.iter().take(LINES).map(|row| line(console, row, now)).collect();
-    let more = (shown.len() > LINES).then(|| html("<p>The newest {} of {}.</p>", &[&LINES, &shown.len()]));
+    let cut = (shown.len() > LINES).then(|| html("<p>The newest {} of {}.</p>", &[&LINES, &shown.len()]));
+    let older = more.then(|| html("<p>Only the newest {} are looked at: there may be older ones.</p>", &[&rows.len()]));
     let table = html(
         "<table><tr><th>event</th><th>flow</th><th>state</th><th>reason</th><th>effect</th><th>error</th>\
          <th>attempts</th><th>replays</th><th>parked</th></tr>{}</table>",
         &[&lines],
     );
-    let none = shown.is_empty().then(|| html("<p>Nothing is parked here.</p>", &[]));
-    Ok(html("{}{}{}{}", &[&form(console, &rows, chosen), &table, &none, &more]))
+    let none = (shown.is_empty() && !more).then(|| html("<p>Nothing is parked here.</p>", &[]));
+    Ok(html("{}{}{}{}{}", &[&form(console, &rows, chosen), &table, &none, &cut, &older]))
 }
 
 /// The longest list.

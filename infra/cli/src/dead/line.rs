@@ -72,7 +72,15 @@ impl Line {
     }
 }
 
+/// What to say where an answer has nothing in it. The function looks through the newest alone.
+pub(crate) fn none(answer: &Value) -> &'static str {
+    match answer["more"] == true {
+        true => "None of the 5,000 newest that are parked matches. There may be older ones that do.\n",
+        false => "Nothing is parked that matches.\n",
+    }
+}
+
 /// The operation that lists.
-pub(super) fn listing(only: &Filter, limit: usize) -> Value {
+pub(super) fn listing(only: &Filter, limit: u32) -> Value {
     json!({"op": "list", "limit": limit, "only": only})
 }

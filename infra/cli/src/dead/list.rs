@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 
-use super::line::{Line, listing};
-use crate::args::{Only, now};
+use super::line::{Line, listing, none};
+use crate::args::{MOST, Only, now, up_to};
 use crate::cloud::{self, At};
 use crate::{Verdict, output};
 
@@ -20,14 +20,13 @@ Examples:
 pub(crate) struct List {
     #[command(flatten)]
     only: Only,
-    /// How many at most.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
-    limit: u8,
+    #[arg(long, default_value_t = 20, value_parser = up_to(MOST), help = format!("How many at most, up to {MOST}"))]
+    limit: u32,
 }
 
 impl List {
     pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let operation = listing(&self.only.filter(now()), self.limit.into());
+        let operation = listing(&self.only.filter(now()), self.limit);
         let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
         output::show(json, &answer, || text(&answer))?;
         Ok(Verdict::Fine)
@@ -38,7 +37,7 @@ fn text(answer: &Value) -> String {
     let lines = Line::all(answer);
     let matching = answer["matching"].as_u64().unwrap_or_default();
     if lines.is_empty() {
-        return "Nothing is parked that matches.\n".into();
+        return none(answer).into();
     }
     let rows: Vec<_> = lines.iter().map(Line::row).collect();
     let more = if answer["more"] == true { " of the 5,000 newest" } else { "" };
@@ -68,6 +67,8 @@ mod tests {
 
     #[test]
     fn nothing_is_told_in_words() {
-        assert_eq!(text(&json!({"parked": [], "matching": 0})), "Nothing is parked that matches.\n");
+        let none = |more: bool| text(&json!({"parked": [], "matching": 0, "more": more}));
+        assert_eq!(none(false), "Nothing is parked that matches.\n");
+        assert!(none(true).starts_with("None of the 5,000 newest that are parked matches."), "{}", none(true));
     }
 }

@@ -12,7 +12,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::cloud::At;
 
-pub(crate) use line::Line;
+pub(crate) use line::{Line, none};
 pub(crate) use page::{show as look_at, version};
 
 /// What can be looked at.

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::line::none;
 use crate::args::{Only, now};
 use crate::cloud::{self, At};
 use crate::output::{columns, short};
@@ -44,10 +45,12 @@ fn text(answer: &Value) -> String {
         ]
     };
     let rows: Vec<_> = answer["reasons"].as_array().into_iter().flatten().map(row).collect();
-    match rows.as_slice() {
-        [] => "Nothing is parked that matches.\n".into(),
-        rows => columns(["COUNT", "FLOW", "REASON", "NEWEST", "ITS ERROR", "ITS ID"], rows),
+    if rows.is_empty() {
+        return none(answer).into();
     }
+    let more =
+        if answer["more"] == true { "Only the 5,000 newest are counted: there may be older ones.\n" } else { "" };
+    columns(["COUNT", "FLOW", "REASON", "NEWEST", "ITS ERROR", "ITS ID"], &rows) + more
 }
 
 #[cfg(test)]
@@ -61,6 +64,9 @@ mod tests {
                    "newest_at": "2026-11-16T10:00:00.042Z"})
         };
         let reasons = json!([reason("lead-routing", "attempts_spent", 12), reason("cart-recovery", "terminal", 1)]);
-        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&json!({"reasons": reasons}))));
+        let mut answer = json!({"reasons": reasons, "more": false});
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&answer)));
+        answer["more"] = json!(true);
+        assert!(text(&answer).ends_with("Only the 5,000 newest are counted: there may be older ones.\n"));
     }
 }

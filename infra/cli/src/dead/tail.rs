@@ -12,7 +12,7 @@ use shared::time::Timestamp;
 use tokio::time::sleep;
 
 use super::line::{Line, listing};
-use crate::args::{Only, before, now};
+use crate::args::{MOST, Only, before, now, up_to};
 use crate::cloud::{self, At, Cloud};
 use crate::output::say;
 use crate::{Verdict, interrupt};
@@ -25,9 +25,6 @@ Examples:
 
 With --json, each event is one object on a line of its own.";
 
-/// The most that one look brings.
-const MOST: usize = 100;
-
 /// How often a follower looks.
 const EVERY: Duration = Duration::from_secs(2);
 
@@ -39,9 +36,9 @@ const OVERLAP: Duration = Duration::from_secs(60);
 pub(crate) struct Tail {
     #[command(flatten)]
     only: Only,
-    /// How many at most, to begin with.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
-    limit: u8,
+    #[arg(long, default_value_t = 20, value_parser = up_to(MOST))]
+    #[arg(help = format!("How many at most to begin with, up to {MOST}"))]
+    limit: u32,
     /// Go on, and print what is parked from now on, until ctrl-c.
     #[arg(long, short)]
     follow: bool,
@@ -52,7 +49,7 @@ impl Tail {
         cloud::with(at, async |cloud| {
             let filter = self.only.filter(now());
             let first = parked(&cloud.look(listing(&filter, MOST)).await?);
-            say(&text(&first[..first.len().min(self.limit.into())], json))?;
+            say(&text(&first[..first.len().min(self.limit as usize)], json))?;
             if self.follow {
                 interrupt::or(follow(cloud, filter, &first, json)).await.unwrap_or(Ok(()))?;
             }
@@ -94,7 +91,8 @@ struct Seen {
 impl Seen {
     fn new(first: &[Value], now: Timestamp) -> Self {
         // Fewer than can be seen: whatever appears is new.
-        let from = if first.len() < MOST { String::new() } else { first.last().map(key).unwrap_or_default().0 };
+        let from =
+            if first.len() < MOST as usize { String::new() } else { first.last().map(key).unwrap_or_default().0 };
         let mut seen =
             Seen { keys: BTreeSet::new(), newest: first.first().map_or(now, |line| moment(line, now)), from };
         seen.news(first.to_vec());

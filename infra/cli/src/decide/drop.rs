@@ -19,7 +19,7 @@ Examples:
 
 What is dropped is never acted on again. The history keeps who signed for it, and why.";
 
-/// Give up on dead events for good, with a sign-off.
+/// Give up for good on events that are dead or await approval, with a sign-off.
 #[derive(Debug, Args)]
 pub(crate) struct Drop {
     /// The events' ids.

@@ -2,11 +2,14 @@
 
 use anyhow::Result;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args::Why;
 use crate::cloud::{self, At};
-use crate::dead::version;
+use crate::confirm::Yes;
+use crate::dead::{Line, look_at};
+use crate::output::columns;
 use crate::{Verdict, output};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -36,22 +39,41 @@ pub(crate) struct Resolve {
     seen: Option<String>,
     #[command(flatten)]
     why: Why,
+    #[command(flatten)]
+    yes: Yes,
 }
 
 impl Resolve {
     pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let Resolve { id, effect, happened, seen, why, .. } = self;
-        let verdict = happened.map_or_else(|| json!("did_not_happen"), |result| json!({"happened": result}));
-        let answer = cloud::with(at, async |cloud| {
-            let version = version(cloud, &id, seen.as_deref()).await?;
-            let operation =
-                json!({"op": "resolve", "id": id, "effect": effect, "verdict": verdict, "version": version});
-            cloud.change(why.sign(cloud, operation).await, &format!("ledgerline dead show {id}")).await
-        })?;
-        output::show(json, &answer, || {
-            format!("It is written down. The event stays parked:\n  ledgerline replay {id} --reason '…'\n")
-        })?;
-        Ok(Verdict::Fine)
+        cloud::with(at, async |cloud| {
+            let line = Line::deserialize(look_at(cloud, &self.id).await?)?;
+            anstream::eprint!("{}", columns(Line::HEAD, &[line.row()]));
+            if !self.yes.or_ask(&self.question())? {
+                return Ok(Verdict::Problems);
+            }
+            let operation = self.why.sign(cloud, self.operation(&line)).await;
+            let answer = cloud.change(operation, &format!("ledgerline dead show {}", self.id)).await?;
+            output::show(json, &answer, || {
+                format!("It is written down. The event stays parked:\n  ledgerline replay {} --reason '…'\n", self.id)
+            })?;
+            Ok(Verdict::Fine)
+        })
+    }
+
+    fn question(&self) -> String {
+        let effect = output::plain(&self.effect);
+        match self.happened {
+            Some(_) => format!("Say that {effect} happened, so that it is never called for this event again?"),
+            None => format!("Say that {effect} did not happen, so that a replay calls it?"),
+        }
+    }
+
+    /// The word on the row as it was shown, or as it was seen before.
+    fn operation(&self, line: &Line) -> Value {
+        let verdict = self.happened.as_ref();
+        let verdict = verdict.map_or_else(|| json!("did_not_happen"), |result| json!({"happened": result}));
+        let version = self.seen.as_ref().unwrap_or(&line.version);
+        json!({"op": "resolve", "id": self.id, "effect": self.effect, "verdict": verdict, "version": version})
     }
 }
 

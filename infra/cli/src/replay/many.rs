@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use shared::batch::{Batch, Filter, Progress};
 
 use super::progress;
-use crate::args::{Only, Why, now};
+use crate::args::{Only, Why, now, up_to};
 use crate::cloud::{self, At, Cloud};
 use crate::confirm::Yes;
+use crate::dead::none;
 use crate::output::{count, say};
 use crate::{Verdict, interrupt, output};
 
@@ -21,11 +22,11 @@ Examples:
 /// How fast a batch goes, and how far.
 #[derive(Debug, Args)]
 pub(super) struct Pace {
-    /// How many at most.
-    #[arg(long, default_value_t = Batch::DEFAULT_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(Batch::MOST)))]
+    #[arg(long, default_value_t = Batch::DEFAULT_MAX, value_parser = up_to(Batch::MOST))]
+    #[arg(help = format!("How many at most, up to {}", Batch::MOST))]
     pub(super) max: u32,
-    /// How many a minute for each integration.
-    #[arg(long, default_value_t = Batch::DEFAULT_RATE, value_parser = clap::value_parser!(u32).range(1..=i64::from(Batch::FASTEST)))]
+    #[arg(long, default_value_t = Batch::DEFAULT_RATE, value_parser = up_to(Batch::FASTEST))]
+    #[arg(help = format!("How many a minute for each integration, up to {}", Batch::FASTEST))]
     rate: u32,
     /// Begin the batch, and do not follow it.
     #[arg(long)]
@@ -37,10 +38,13 @@ pub(super) fn run(at: &At, json: bool, only: &Only, pace: &Pace, why: &Why, yes:
     let filter = only.filter(now());
     cloud::with(at, async |cloud| {
         let list = cloud.look(json!({"op": "list", "limit": 1, "only": filter})).await?;
-        let most = u32::try_from(list["matching"].as_u64().unwrap_or_default()).unwrap_or(u32::MAX).min(pace.max);
+        let most = most(&list, pace.max);
         if most == 0 {
-            output::show(json, &list, || "Nothing is parked that matches: nothing was begun.\n".into())?;
+            output::show(json, &list, || format!("{}Nothing was begun.\n", none(&list)))?;
             return Ok(Verdict::Fine);
+        }
+        if list["matching"] == 0 {
+            anstream::eprint!("{}", none(&list));
         }
         let each = format!("{} a minute for each integration", pace.rate);
         if !yes.or_ask(&format!("Replay up to {}, {each}?", count(most as usize, "event")))? {
@@ -55,6 +59,14 @@ pub(super) fn run(at: &At, json: bool, only: &Only, pace: &Pace, why: &Why, yes:
         anstream::eprintln!("Batch {} has begun. Ctrl-c ends the following, not the batch.", batch.id);
         end(json, &batch, interrupt::or(progress::follow(cloud, &batch.id, most)).await.transpose()?)
     })
+}
+
+/// How many a batch may find at most. The list knows the newest alone, and a batch looks at the older ones, too.
+fn most(list: &Value, max: u32) -> u32 {
+    match list["matching"].as_u64().map(u32::try_from) {
+        Some(Ok(matching)) if list["more"] != true => matching.min(max),
+        _ => max,
+    }
 }
 
 /// Not asked twice: a second request would be a second batch.
@@ -108,5 +120,18 @@ impl Stop {
         })?;
         output::show(json, &answer, || format!("Batch {} is stopped. What is on its way goes on.\n", self.batch))?;
         Ok(Verdict::Fine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_finds_what_the_list_did_not_look_at() {
+        for (matching, more, expected) in [(0, false, 0), (3, false, 3), (30, false, 20), (0, true, 20), (3, true, 20)]
+        {
+            assert_eq!(most(&json!({"matching": matching, "more": more}), 20), expected, "{matching}, {more}");
+        }
     }
 }

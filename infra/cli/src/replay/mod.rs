@@ -51,7 +51,7 @@ pub(crate) struct Replay {
     /// Who you are. Without it, the one that AWS knows you as.
     #[arg(long, value_name = "NAME", value_parser = crate::args::words)]
     by: Option<String>,
-    /// Tell what would be done, and do nothing.
+    /// Tell what would be done, for the first 100 at most, and do nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -62,7 +62,7 @@ impl Replay {
     pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
         self.check()?;
         if self.dry_run {
-            return Plan::new(self.ids, self.only, self.pace.max.min(100)).run(at, json);
+            return Plan::of_batch(self.ids, self.only, self.pace.max).run(at, json);
         }
         let why = Why { reason: self.reason.unwrap_or_default(), by: self.by };
         match self.ids.as_slice() {

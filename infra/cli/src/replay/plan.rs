@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::args::{Only, now};
+use crate::args::{MOST, Only, now, up_to};
 use crate::cloud::{self, At};
 use crate::output::{columns, count};
 use crate::{Verdict, output};
@@ -22,14 +22,17 @@ pub(crate) struct Plan {
     ids: Vec<String>,
     #[command(flatten)]
     only: Only,
-    /// How many at most.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 20, value_parser = up_to(MOST), help = format!("How many at most, up to {MOST}"))]
     max: u32,
+    /// How many a batch would replay at most, where this is what one would do.
+    #[arg(skip)]
+    batch: Option<u32>,
 }
 
 impl Plan {
-    pub(super) fn new(ids: Vec<String>, only: Only, max: u32) -> Self {
-        Plan { ids, only, max }
+    /// What a batch of up to so many would do first.
+    pub(super) fn of_batch(ids: Vec<String>, only: Only, max: u32) -> Self {
+        Plan { batch: ids.is_empty().then_some(max), ids, only, max: max.min(MOST) }
     }
 
     pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
@@ -38,7 +41,7 @@ impl Plan {
         }
         let operation = json!({"op": "plan", "ids": self.ids, "only": self.only.filter(now()), "max": self.max});
         let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
-        output::show(json, &answer, || text(&answer))?;
+        output::show(json, &answer, || text(&answer, self.batch))?;
         Ok(Verdict::Fine)
     }
 }
@@ -56,7 +59,7 @@ fn word(value: &Value) -> &str {
 /// How many events a command line has room for.
 const NAMED: usize = 3;
 
-fn text(answer: &Value) -> String {
+fn text(answer: &Value, batch: Option<u32>) -> String {
     let events: Vec<&Value> = answer["events"].as_array().into_iter().flatten().collect();
     let row = |event: &&Value| {
         let [flow, blocked, id] = ["flow", "blocked", "id"].map(|name| word(&event[name]).to_owned());
@@ -69,7 +72,18 @@ fn text(answer: &Value) -> String {
     let blocked = events.iter().filter(|event| event["blocked"].is_string()).count();
     let told =
         format!("{} would be replayed, {blocked} blocked. Nothing was changed.", count(rows.len() - blocked, "event"));
-    format!("{}{told}\n{}", columns(["FLOW", "EFFECTS", "BLOCKED", "ID"], &rows), next(&events))
+    let table = columns(["FLOW", "EFFECTS", "BLOCKED", "ID"], &rows);
+    format!("{table}{told}\n{}{}", beyond(rows.len(), batch), next(&events))
+}
+
+/// That a batch would go on where a plan ends.
+fn beyond(planned: usize, batch: Option<u32>) -> String {
+    match batch {
+        Some(max) if planned == MOST as usize && max > MOST => {
+            format!("These are the first {MOST}: a batch would go on, up to {max}.\n")
+        }
+        _ => String::new(),
+    }
 }
 
 /// The command that does exactly this.
@@ -99,8 +113,17 @@ mod tests {
                    "steps": [{"effect": "crm", "fate": "skip"}, {"effect": "mail", "fate": "run"}]})
         };
         let some = json!({"events": [event("aa", None), event("bb", Some("nobody knows whether mail happened"))]});
-        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&some)));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&some, Some(2))));
         let many = json!({"events": (0..5).map(|n| event(&n.to_string(), None)).collect::<Vec<_>>()});
-        assert!(text(&many).ends_with("ledgerline apply --plan plan.json --reason '…'\n"), "{}", text(&many));
+        let told = text(&many, None);
+        assert!(told.ends_with("ledgerline apply --plan plan.json --reason '…'\n"), "{told}");
+    }
+
+    #[test]
+    fn a_dry_run_says_that_a_batch_would_go_on() {
+        assert_eq!(beyond(100, Some(200)), "These are the first 100: a batch would go on, up to 200.\n");
+        for (planned, batch) in [(99, Some(200)), (100, Some(100)), (100, None)] {
+            assert_eq!(beyond(planned, batch), "", "{planned} of {batch:?}");
+        }
     }
 }
