@@ -36,6 +36,13 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The most that one answer lists, plans or decides.
+    pub const LISTED: u32 = 100;
+
+    /// How many of the newest parked events are looked through. What is older is found by its id, by a batch, or
+    /// once newer ones are settled.
+    pub const LOOKED_AT: usize = 5000;
+
     /// Whether a parked row is meant.
     pub fn takes(&self, row: &Row) -> bool {
         let death = row.death.as_ref();

@@ -13,11 +13,7 @@ use crate::operations::Failure;
 use crate::view;
 
 /// The longest list.
-pub(crate) const MAX_LIMIT: usize = 100;
-
-/// How many of the newest parked events are looked through. What is older is found by its id, or once
-/// newer ones are settled.
-const MAX_SCAN: usize = 5000;
+pub(crate) const MAX_LIMIT: usize = Filter::LISTED as usize;
 
 /// The newest parked events that a filter takes.
 pub(crate) async fn list(replay: &Replay, limit: usize, filter: &Filter) -> Result<Value, Failure> {
@@ -53,7 +49,7 @@ pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
     let (mut rows, more) = scan(replay, &Filter::default()).await?;
     if more {
         let newest: BTreeSet<EventId> = rows.iter().map(|row| row.id.clone()).collect();
-        let oldest = replay.records.waiting(Timestamp::from_secs(0), replay.clock.now(), MAX_SCAN).await?;
+        let oldest = replay.records.waiting(Timestamp::from_secs(0), replay.clock.now(), Filter::LOOKED_AT).await?;
         rows.extend(oldest.into_iter().filter(|row| !newest.contains(&row.id)));
     }
     Ok(rows)
@@ -61,7 +57,7 @@ pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
 
 /// The newest parked events that a filter takes, and whether there may be older ones.
 pub(crate) async fn scan(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
-    let rows = replay.records.parked(MAX_SCAN).await?;
-    let more = rows.len() == MAX_SCAN;
+    let rows = replay.records.parked(Filter::LOOKED_AT).await?;
+    let more = rows.len() == Filter::LOOKED_AT;
     Ok((rows.into_iter().filter(|row| filter.takes(row)).collect(), more))
 }

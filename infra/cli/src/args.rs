@@ -85,7 +85,7 @@ pub(crate) fn signed(mut operation: Value, by: &str, reason: &str) -> Value {
 }
 
 /// The most that the function lists or plans at once.
-pub(crate) const MOST: u32 = 100;
+pub(crate) const MOST: u32 = Filter::LISTED;
 
 /// A number from one to this one.
 pub(crate) fn up_to(most: u32) -> RangedI64ValueParser<u32> {

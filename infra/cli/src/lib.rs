@@ -100,7 +100,7 @@ enum Verb {
     /// Change a flow's retry policy, or take that back.
     #[command(after_help = switch::EXAMPLES)]
     Policy(switch::Policy),
-    /// Show what is switched, and the newest batches of replays.
+    /// Show what is switched, what was turned last, and the newest batches of replays.
     Status(switch::Status),
     /// Tell how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
