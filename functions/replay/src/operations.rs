@@ -302,7 +302,7 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
     match operation {
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
-        Operation::Plan { ids, only, max } => Ok(plans::told(&plans::plan(replay, &ids, &only, max).await?)),
+        Operation::Plan { ids, only, max } => plans::told(replay, ids, &only, max).await,
         Operation::Apply { events, by, reason } => plans::apply(replay, &events, Word::new(&by, &reason)?).await,
         Operation::Batch { only, max, rate, by, reason } => {
             lane::open(replay, only, max, rate, Word::new(&by, &reason)?).await

@@ -8,10 +8,11 @@ use shared::key::{EventId, fingerprint};
 use shared::ledger::{Row, State, Word};
 use shared::plan::{Fate, Plan};
 use shared::requeue::Record;
+use shared::time::Timestamp;
 use tracing::info;
 
 use crate::Replay;
-use crate::lists::{MAX_LIMIT, scan};
+use crate::lists::MAX_LIMIT;
 use crate::operations::{Failure, refuse};
 use crate::{send, version};
 
@@ -45,32 +46,37 @@ pub(crate) struct Step {
     pub(crate) fate: &'static str,
 }
 
+/// What a batch would take first: the oldest that can be replayed, and as far as there is room, those that
+/// cannot. Says also whether there may be newer ones.
+pub(crate) async fn chosen(replay: &Replay, filter: &Filter, max: usize) -> Result<(Vec<EventId>, bool), Failure> {
+    let (began, now) = (Timestamp::from_secs(0), replay.clock.now());
+    let rows = replay.records.waiting(began, now, Filter::LOOKED_AT).await?;
+    let more = rows.len() == Filter::LOOKED_AT;
+    let mut rows: Vec<Row> = rows.into_iter().filter(|row| filter.takes(row)).collect();
+    rows.sort_by_key(|row| row.may_replay().is_err());
+    Ok((rows.into_iter().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(), more))
+}
+
 /// Says for each event and each effect what a replay would do. Nothing else happens.
-pub(crate) async fn plan(
-    replay: &Replay,
-    ids: &[EventId],
-    filter: &Filter,
-    max: usize,
-) -> Result<Vec<Planned>, Failure> {
-    let ids = match ids {
-        // The oldest first, as a batch takes them.
-        [] => scan(replay, filter).await?.0.into_iter().rev().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(),
-        ids if ids.len() > MAX_LIMIT => return Err(refuse(format!("name at most {MAX_LIMIT} events"))),
-        ids => ids.to_vec(),
-    };
+pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<Planned>, Failure> {
+    if ids.len() > MAX_LIMIT {
+        return Err(refuse(format!("name at most {MAX_LIMIT} events")));
+    }
     let mut plan = Vec::new();
     for id in ids {
-        let record = Record::read(&*replay.records, &id).await?;
+        let record = Record::read(&*replay.records, id).await?;
         let overtaken = send::overtaken(replay, &record).await?;
         plan.push(of_one(replay, record, overtaken));
     }
     Ok(plan)
 }
 
-/// A plan for operators, with one hash over all of it.
-pub(crate) fn told(plan: &[Planned]) -> Value {
+/// A plan for operators, with one hash over all of it: of these events, or of what a batch would take first.
+pub(crate) async fn told(replay: &Replay, ids: Vec<EventId>, filter: &Filter, max: usize) -> Result<Value, Failure> {
+    let (ids, more) = if ids.is_empty() { chosen(replay, filter, max).await? } else { (ids, false) };
+    let plan = plan(replay, &ids).await?;
     let hashes: Vec<&str> = plan.iter().map(|event| event.hash.as_str()).collect();
-    json!({"events": plan, "hash": fingerprint(&json!(hashes))})
+    Ok(json!({"events": plan, "hash": fingerprint(&json!(hashes)), "more": more}))
 }
 
 /// Replays exactly what a plan said, or nothing at all.
@@ -79,7 +85,7 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) ->
         return Err(refuse(format!("name 1 to {MAX_LIMIT} events of a plan, each with its hash")));
     }
     let ids: Vec<EventId> = seen.iter().map(|event| event.id.clone()).collect();
-    let plan = plan(replay, &ids, &Filter::default(), ids.len()).await?;
+    let plan = plan(replay, &ids).await?;
     let changed: Vec<&Planned> =
         plan.iter().zip(seen).filter(|(now, seen)| now.hash != seen.hash).map(|(now, _)| now).collect();
     if !changed.is_empty() {

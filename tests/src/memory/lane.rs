@@ -90,6 +90,24 @@ async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
     assert_eq!(world.partners.calls().len(), 4, "each once");
 }
 
+/// What nobody can replay takes no place in a plan from what a batch would replay.
+#[tokio::test]
+async fn a_plan_begins_with_what_a_batch_would_take() {
+    let world = World::new();
+    let ids = with_dead(&world, 3).await;
+    let oldest = row(&world, &ids[0]).await;
+    let mut unknown = oldest.clone();
+    unknown.step += 1;
+    let lost = Progress::Unknown { error: "no answer".into() };
+    unknown.effects.values_mut().for_each(|entry| entry.progress = lost.clone());
+    world.ledger.replace(Some(&oldest), &unknown).await.expect("nobody else writes");
+    for (max, planned) in [(2, vec![1, 2]), (3, vec![1, 2, 0])] {
+        let plan = operate(&world, json!({"op": "plan", "max": max})).await;
+        let found: Vec<&Value> = plan["events"].as_array().into_iter().flatten().map(|event| &event["id"]).collect();
+        assert_eq!(found, planned.into_iter().map(|n: usize| ids[n].as_str()).collect::<Vec<_>>());
+    }
+}
+
 #[tokio::test]
 async fn a_batch_goes_slowly_and_replays_each_once() {
     let world = World::new();

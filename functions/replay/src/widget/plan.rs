@@ -1,6 +1,7 @@
 //! What a replay would do, and a button that does exactly that.
 
 use serde_json::{Value, json};
+use shared::batch::Filter;
 use shared::key::EventId;
 
 use super::call::Call;
@@ -10,10 +11,12 @@ use crate::operations::Failure;
 use crate::plans::{self, Planned, Step};
 
 pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
-    let ids: Vec<EventId> =
-        call.params().contains_key("id").then(|| EventId::named(call.param("id"))).into_iter().collect();
     let (filter, _) = list::asked_for(call)?;
-    let plan = plans::plan(console.replay, &ids, &filter, list::LINES).await?;
+    let (ids, more) = match call.params().contains_key("id") {
+        true => (vec![EventId::named(call.param("id"))], false),
+        false => plans::chosen(console.replay, &filter, list::LINES).await?,
+    };
+    let plan = plans::plan(console.replay, &ids).await?;
     let (blocked, free): (Vec<_>, Vec<_>) = plan.iter().partition(|event| event.blocked.is_some());
     let lines: Html = free.iter().chain(&blocked).map(|event| line(console, event)).collect();
     let table = html(
@@ -21,7 +24,9 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
         &[&lines],
     );
     let nothing = free.is_empty().then(|| html("<p>Nothing here can be replayed.</p>", &[]));
-    Ok(html("<p>{}</p>{}{}", &[&apply(console, &free), &table, &nothing]))
+    let newer =
+        more.then(|| html("<p>Only the oldest {} are looked at: there may be newer ones.</p>", &[&Filter::LOOKED_AT]));
+    Ok(html("<p>{}</p>{}{}{}", &[&apply(console, &free), &table, &nothing, &newer]))
 }
 
 /// Replays what the table says, and nothing if any of it has changed since.

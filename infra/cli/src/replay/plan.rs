@@ -67,7 +67,10 @@ fn text(answer: &Value, batch: Option<u32>) -> String {
     };
     let rows: Vec<_> = events.iter().map(row).collect();
     if rows.is_empty() {
-        return "Nothing is parked that matches.\n".into();
+        return match answer["more"] == true {
+            true => "None of the 5,000 oldest that are parked matches. There may be newer ones that do.\n".into(),
+            false => "Nothing is parked that matches.\n".into(),
+        };
     }
     let blocked = events.iter().filter(|event| event["blocked"].is_string()).count();
     let told =
@@ -117,6 +120,12 @@ mod tests {
         let many = json!({"events": (0..5).map(|n| event(&n.to_string(), None)).collect::<Vec<_>>()});
         let told = text(&many, None);
         assert!(told.ends_with("ledgerline apply --plan plan.json --reason '…'\n"), "{told}");
+    }
+
+    #[test]
+    fn a_plan_of_nothing_says_how_far_it_looked() {
+        assert!(text(&json!({"events": [], "more": true}), None).contains("There may be newer ones"));
+        assert_eq!(text(&json!({"events": [], "more": false}), None), "Nothing is parked that matches.\n");
     }
 
     #[test]
