@@ -7,7 +7,6 @@ use futures::StreamExt as _;
 use futures::stream::iter;
 use serde_json::{Value, json};
 use shared::adapters::{DynamoLedger, aws};
-use shared::key::EventId;
 use shared::ledger::{Death, Reason, Row, State};
 use shared::ports::Records;
 use shared::time::Timestamp;
@@ -81,7 +80,6 @@ const MANY: usize = 1000;
 /// A dead letter, as the replay function would have parked it.
 fn letter(run: i64, n: usize) -> (Row, shared::event::Event) {
     let mut event = event(&format!("evt_{run}_{n}"));
-    event.id = EventId::named(format!("many-{run}-{n:04}"));
     event.group = event.id.to_string();
     let at = Timestamp::from_secs(run) + Duration::from_millis(n as u64);
     let reason = if n.is_multiple_of(10) { Reason::AttemptsSpent } else { Reason::Terminal };
