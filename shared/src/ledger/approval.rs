@@ -52,7 +52,8 @@ impl Row {
     /// The row, after a human said no. The key is remembered for `ttl` from here.
     pub fn rejected(mut self, hash: &str, word: Word<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
         self.open_ask(hash, now)?;
-        self.end_as_noop(json!({"rejected_by": word.by}), ttl, now);
+        // Its sender sees these facts. Who said no is in the history.
+        self.end_as_noop(json!({"rejected": true}), ttl, now);
         self.note(now, format!("rejected by {word}"));
         Ok(self)
     }

@@ -225,6 +225,8 @@ async fn an_answer_in_slack_reaches_the_event_through_the_front_door() {
         assert_eq!(row.state, state, "{:?}", row.history);
         let said = format!("{said} by slack:U0ADA: answered through approvals");
         assert!(row.history.iter().any(|moment| moment.what == said), "{:?}", row.history);
+        let facts = row.noop.map(|noop| noop.facts.to_string()).unwrap_or_default();
+        assert!(!facts.contains("U0ADA"), "its sender sees them in the receipt: {facts}");
         assert_eq!(world.replay.records.kept(&id).await, Ok(None), "nobody asks for its payload any more");
     }
 }
