@@ -108,16 +108,12 @@ impl Work<'_> {
         self.bury(lease, reason, None, error).await
     }
 
-    /// Waits until the partner can be called, and a little longer by chance: whoever was turned away
-    /// together should not come back together.
-    ///
-    /// The longer it has waited, the more seldom it asks: each time is one receive, of which the queue
-    /// allows so many, and a flow that is paused for a day must not run out of them.
+    /// Waits until the partner can be called.
     async fn defer(&self, mut lease: Lease, deferral: Deferral) -> Result<Verdict, WriteError> {
         lease.withdraw();
         let waited = self.now().since(lease.row().queued_at);
-        let after = deferral.after.max(waited / 10);
-        let delay = after + after.max(Duration::from_secs(1)).mul_f64(self.processor.chance.unit() / 4.0);
+        let max_age = self.processor.flows.flow(&lease.row().flow).map_or(Duration::ZERO, |flow| flow.max_age);
+        let delay = patience(deferral.after, waited, max_age, self.processor.chance.unit());
         info!(event = %self.event.id, why = deferral.why.as_str(), "deferred");
         let closed = lease.defer(delay, deferral.why.as_str(), self.now());
         self.processor.ledger.close(&closed).await?;
@@ -133,6 +129,24 @@ impl Work<'_> {
         Ok(Verdict::Again(delay))
     }
 }
+
+/// How long an event waits that must wait `after` at least, and has waited so long already.
+///
+/// A little longer by chance: whoever was turned away together should not come back together. The longer it has
+/// waited, the more seldom it asks: each time is one receive, of which the queue allows so many, and a flow that
+/// is paused for a day must not run out of them. But it is there once more before it is too old.
+fn patience(after: Duration, waited: Duration, max_age: Duration, chance: f64) -> Duration {
+    let last_chance = max_age.saturating_sub(waited + LAST_CHANCE);
+    let seldom = after.max((waited / 10).min(last_chance));
+    let spread = seldom.clamp(Duration::from_secs(1), MAX_SPREAD).mul_f64(chance / 4.0);
+    (seldom + spread).min(last_chance).max(after)
+}
+
+/// How long before its end a waiting event asks for the last time.
+const LAST_CHANCE: Duration = Duration::from_secs(30);
+
+/// The wait of which a quarter is up to chance. After a night's rest, five minutes are enough.
+const MAX_SPREAD: Duration = Duration::from_secs(20 * 60);
 
 /// An operator may resume it sooner than its end: it is asked again before long.
 fn pause(switch: &Switch, now: Timestamp) -> Deferral {
@@ -167,5 +181,41 @@ impl<'f> Stop<'f> {
             (Some(bury @ Stop::Bury(..)), _) | (_, Some(bury @ Stop::Bury(..))) => Some(bury),
             (one, _) => one,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn who_may_go_before_it_is_too_old_does() {
+        for minutes in 0..720 {
+            let left = Duration::from_secs(60 * minutes);
+            for chance in [0.0, 0.5, 0.999] {
+                let waited = 12 * HOUR - left;
+                for after in [Duration::from_secs(1), Duration::from_secs(600), left * 9 / 10] {
+                    let delay = patience(after, waited, 12 * HOUR, chance);
+                    assert!(delay >= after, "{after:?} asked, {delay:?} given");
+                    assert!(after + LAST_CHANCE > left || delay < left, "{delay:?} of {left:?} with {chance}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_night_ends_for_all_within_minutes_and_not_at_once() {
+        let night = 11 * HOUR;
+        assert_eq!(patience(night, Duration::ZERO, 12 * HOUR, 0.0), night);
+        assert_eq!(patience(night, Duration::ZERO, 12 * HOUR, 1.0), night + Duration::from_secs(300));
+    }
+
+    #[test]
+    fn who_waits_long_asks_seldom() {
+        let second = Duration::from_secs(1);
+        assert_eq!(patience(10 * second, 10 * HOUR, 48 * HOUR, 0.0), HOUR);
+        assert_eq!(patience(10 * second, Duration::ZERO, 48 * HOUR, 1.0), 12_500 * second / 1000);
     }
 }

@@ -14,8 +14,9 @@ use super::unavailable;
 
 const PORT: &str = "the queue";
 
-/// SQS hides a message for this long at most.
-const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600);
+/// For how long a message is hidden at most. SQS allows twelve hours, from when it was received: the time since
+/// then is off that. What waits longer comes back, is told that it is too early, and waits on.
+const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600 - 15 * 60);
 
 /// SQS takes this many messages at once, and a mebibyte of them together: no source may send more.
 const BATCH: usize = 10;
@@ -199,6 +200,6 @@ mod tests {
         assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
         assert_eq!(whole_seconds(Duration::from_millis(2000)), 2);
         assert_eq!(whole_seconds(Duration::from_millis(2001)), 3);
-        assert_eq!(whole_seconds(Duration::MAX), 43_200);
+        assert_eq!(whole_seconds(Duration::MAX), 42_300, "a function runs for a quarter of an hour at most");
     }
 }
