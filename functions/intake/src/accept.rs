@@ -85,7 +85,7 @@ pub struct Receipt {
 /// effects for an event that nobody remembers accepting.
 pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Timestamp) -> Result<Receipt, Rejection> {
     let (delivery, form) = verify(intake, delivery, now).await?;
-    let context = Context { intake, delivery: &delivery, trace, now };
+    let context = Context { intake, delivery: &delivery, in_batch: false, trace, now };
     let standing = context.within_rate().await?;
     let document = envelope::open(&delivery, form, context.source()?.form.as_deref())?;
     let admitted = context.admit(document, standing).await?;
@@ -103,7 +103,7 @@ pub async fn accept_batch(
     now: Timestamp,
 ) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
     let (delivery, form) = verify(intake, delivery, now).await?;
-    let context = Context { intake, delivery: &delivery, trace, now };
+    let context = Context { intake, delivery: &delivery, in_batch: true, trace, now };
     let documents = envelope::open_batch(&delivery, form)?.into_iter();
     let admissions = documents.map(async |document| context.admit(document?, context.within_rate().await?).await);
     let admitted: Vec<_> = stream::iter(admissions).buffered(ADMISSIONS_AT_ONCE).collect().await;
@@ -134,6 +134,7 @@ struct Admitted {
 struct Context<'c> {
     intake: &'c Intake,
     delivery: &'c Delivery,
+    in_batch: bool,
     trace: Trace,
     now: Timestamp,
 }
@@ -204,10 +205,12 @@ impl Context<'_> {
         Ok(Event::new(flow, version, payload, names, self.now, self.trace.clone())?)
     }
 
-    /// What the provider itself calls the event, from signed content.
+    /// What the provider itself calls the event, from signed content. A header names the delivery: in a batch it
+    /// would make one event of all.
     fn provider_id(&self, document: &Document) -> Option<String> {
         match self.source().ok()?.id_at.as_ref()? {
             IdAt::Field(field) => Some(field.of(&document.body)?.as_str()?.to_owned()),
+            IdAt::Header { .. } if self.in_batch => None,
             IdAt::Header { header } => self.delivery.headers.get(header).map(str::to_owned),
         }
     }

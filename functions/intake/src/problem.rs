@@ -55,7 +55,9 @@ impl Problem {
             Rejection::TooMany(_) => {
                 (429, "too-many", "Too many events", "You are over your rate. Send it again later.")
             }
-            Rejection::Unavailable(_) => (503, "unavailable", "Try again", "Nothing was accepted. Send it again."),
+            Rejection::Unavailable(_) => {
+                (503, "unavailable", "Try again", "It may not have been accepted. Send it again, as it is.")
+            }
         };
         Problem { status, name, title, detail }
     }

@@ -160,6 +160,20 @@ async fn a_queue_that_takes_some_of_a_batch_is_reported_for_the_others() {
     assert_eq!(world.partners.calls().len(), 4);
 }
 
+/// One header signs the whole batch: taken for an event's own id, it would make one event of them all.
+#[tokio::test]
+async fn a_header_names_no_event_of_a_batch() {
+    let world = World::with(flows_with(|yaml| {
+        let (before, key) = yaml.split_once("\nkey:").expect("a key");
+        let (_, after) = key.split_once("\norder_by:").expect("an order after it");
+        format!("{before}\nkey: {{version: 1, fields: [$id]}}\norder_by:{after}")
+    }));
+    let leads = [lead_of("evt_1", "a@example.com"), lead_of("evt_2", "b@example.com")];
+    let results = world.post_batch(&json!(leads)).await.expect("a batch");
+    assert!(results.iter().all(|result| matches!(result, Err(Rejection::Unkeyed(_)))), "{results:?}");
+    assert!(world.post(&leads[0]).await.is_ok(), "alone it has a name");
+}
+
 #[tokio::test]
 async fn a_receipt_tells_a_sender_about_its_own_events() {
     let world = World::new();
