@@ -98,13 +98,24 @@ fn build(url: String, request: PartnerRequest) -> Result<Request<Full<Bytes>>, h
     call.body(Full::new(body))
 }
 
+/// How long a connection is tried. What was not connected was not sent, and can be tried again; what runs into the
+/// call's own time-out may have been.
+const CONNECT: Duration = Duration::from_millis(1500);
+
+/// How long a connection is kept for the next call. Many servers hang up after five seconds, which a frozen
+/// function does not hear: a call on such a connection would be lost for nothing.
+const IDLE: Duration = Duration::from_secs(4);
+
 fn pool() -> Result<Pool, NoAnswer> {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_connect_timeout(Some(CONNECT));
     let connector = HttpsConnectorBuilder::new()
         .with_native_roots()
         .map_err(|error| NoAnswer::NotSent(format!("no root certificates: {error}")))?
         .https_or_http()
         .enable_http1()
-        .build();
+        .wrap_connector(http);
     let mut client = Client::builder(TokioExecutor::new());
-    Ok(client.pool_idle_timeout(Duration::from_secs(30)).pool_timer(TokioTimer::new()).build(connector))
+    Ok(client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).build(connector))
 }
