@@ -166,6 +166,9 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let what = "ttl must be longer than all retries together: an event could run after it is forgotten";
         let hint = format!("retries take up to {}s", flow.retry.horizon().as_secs());
         wrong.push(Wrong::at("/ttl", what).hint(hint));
+    } else if flow.ttl < QUEUE_MEMORY {
+        let what = "ttl must be at least 5m: the queue would swallow the same event again, which nobody remembers";
+        wrong.push(Wrong::at("/ttl", what));
     }
     wrong.extend(policy.into_iter().map(|wrong| wrong.under("/retry")));
     if flow.max_age >= QUEUE_RETENTION {
@@ -173,6 +176,9 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     }
     wrong
 }
+
+/// How long the queue remembers that it was sent a message.
+const QUEUE_MEMORY: Duration = Duration::from_secs(5 * 60);
 
 /// How long the queue keeps a message. The template says the same.
 const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
