@@ -28,7 +28,7 @@ async fn replays(system: &System, ids: &[String]) -> Vec<usize> {
 
 /// The batch as `status` tells it.
 async fn batch(system: &System, id: &Value) -> Value {
-    let status = system.operate(json!({"op": "status"})).await;
+    let status = eventually("a status", async || system.ask(&json!({"op": "status"})).await).await;
     status["batches"].as_array().and_then(|all| all.iter().find(|one| one["id"] == *id)).expect("the batch").clone()
 }
 

@@ -142,9 +142,14 @@ impl System {
     }
 
     pub(crate) async fn operate(&self, operation: Value) -> Value {
-        match self.lambda.invoke(&self.replay, &operation).await.expect("the emulator answers") {
-            Outcome::Answered(answer) => answer,
-            other => panic!("{operation}: {other:?}"),
+        self.ask(&operation).await.unwrap_or_else(|failed| panic!("{operation}: {failed}"))
+    }
+
+    /// The same, where the function may have been killed a moment ago: the emulator may not know yet.
+    pub(crate) async fn ask(&self, operation: &Value) -> Result<Value, Value> {
+        match self.lambda.invoke(&self.replay, operation).await.expect("the emulator answers") {
+            Outcome::Answered(answer) => Ok(answer),
+            other => Err(json!(other)),
         }
     }
 
