@@ -106,6 +106,9 @@ pub trait Records: Rows {
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError>;
 }
 
+/// How long a queue remembers that it was sent a message, by its deduplication id.
+pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
+
 /// The queue of events.
 #[async_trait]
 pub trait Queue: Send + Sync {

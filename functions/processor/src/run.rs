@@ -46,7 +46,7 @@ impl Work<'_> {
             match stop {
                 None => continue,
                 Some(Stop::Retry(delay)) => return self.retry(lease, delay).await,
-                Some(Stop::Defer(deferral)) => return self.defer(lease, deferral).await,
+                Some(Stop::Defer(deferral)) => return self.defer(flow, lease, deferral).await,
                 Some(Stop::Bury(effect, reason, error)) => return self.bury(lease, reason, Some(effect), &error).await,
                 Some(Stop::Lost(reason, error)) => return self.lose(lease, reason, &error).await,
                 Some(Stop::Refuse(guard, facts)) => return self.refuse(flow, lease, &guard, facts).await,
@@ -109,11 +109,10 @@ impl Work<'_> {
     }
 
     /// Waits until the partner can be called.
-    async fn defer(&self, mut lease: Lease, deferral: Deferral) -> Result<Verdict, WriteError> {
+    async fn defer(&self, flow: &Flow, mut lease: Lease, deferral: Deferral) -> Result<Verdict, WriteError> {
         lease.withdraw();
         let waited = self.now().since(lease.row().queued_at);
-        let max_age = self.processor.flows.flow(&lease.row().flow).map_or(Duration::ZERO, |flow| flow.max_age);
-        let delay = patience(deferral.after, waited, max_age, self.processor.chance.unit());
+        let delay = patience(deferral.after, waited, flow.max_age, self.processor.chance.unit());
         info!(event = %self.event.id, why = deferral.why.as_str(), "deferred");
         let closed = lease.defer(delay, deferral.why.as_str(), self.now());
         self.processor.ledger.close(&closed).await?;

@@ -49,7 +49,7 @@ pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
     let (mut rows, more) = scan(replay, &Filter::default()).await?;
     if more {
         let newest: BTreeSet<EventId> = rows.iter().map(|row| row.id.clone()).collect();
-        let oldest = replay.records.waiting(Timestamp::from_secs(0), replay.clock.now(), Filter::LOOKED_AT).await?;
+        let (oldest, _) = oldest(replay, &Filter::default()).await?;
         rows.extend(oldest.into_iter().filter(|row| !newest.contains(&row.id)));
     }
     Ok(rows)
@@ -57,7 +57,17 @@ pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
 
 /// The newest parked events that a filter takes, and whether there may be older ones.
 pub(crate) async fn scan(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
-    let rows = replay.records.parked(Filter::LOOKED_AT).await?;
+    Ok(taken(replay.records.parked(Filter::LOOKED_AT).await?, filter))
+}
+
+/// The oldest, and whether there may be newer ones.
+pub(crate) async fn oldest(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
+    let (began, now) = (Timestamp::from_secs(0), replay.clock.now());
+    Ok(taken(replay.records.waiting(began, now, Filter::LOOKED_AT).await?, filter))
+}
+
+/// Those that a filter takes, and whether the look was cut short.
+fn taken(rows: Vec<Row>, filter: &Filter) -> (Vec<Row>, bool) {
     let more = rows.len() == Filter::LOOKED_AT;
-    Ok((rows.into_iter().filter(|row| filter.takes(row)).collect(), more))
+    (rows.into_iter().filter(|row| filter.takes(row)).collect(), more)
 }

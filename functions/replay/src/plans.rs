@@ -3,16 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::batch::Filter;
-use shared::flow::Guarantee;
+use shared::flow::{Effect, Guarantee};
 use shared::key::{EventId, fingerprint};
-use shared::ledger::{Row, State, Word};
+use shared::ledger::{Entry, Row, State, Word};
 use shared::plan::{Fate, Plan};
 use shared::requeue::Record;
-use shared::time::Timestamp;
 use tracing::info;
 
 use crate::Replay;
-use crate::lists::MAX_LIMIT;
+use crate::lists::{MAX_LIMIT, oldest};
 use crate::operations::{Failure, refuse};
 use crate::{send, version};
 
@@ -49,10 +48,7 @@ pub(crate) struct Step {
 /// What a batch would take first: the oldest that can be replayed, and as far as there is room, those that
 /// cannot. Says also whether there may be newer ones.
 pub(crate) async fn chosen(replay: &Replay, filter: &Filter, max: usize) -> Result<(Vec<EventId>, bool), Failure> {
-    let (began, now) = (Timestamp::from_secs(0), replay.clock.now());
-    let rows = replay.records.waiting(began, now, Filter::LOOKED_AT).await?;
-    let more = rows.len() == Filter::LOOKED_AT;
-    let mut rows: Vec<Row> = rows.into_iter().filter(|row| filter.takes(row)).collect();
+    let (mut rows, more) = oldest(replay, filter).await?;
     rows.sort_by_key(|row| row.may_replay().is_err());
     Ok((rows.into_iter().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(), more))
 }
@@ -116,9 +112,11 @@ async fn apply_one(replay: &Replay, planned: &Planned, word: Word<'_>) -> Result
 fn of_one(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> Planned {
     let flow = replay.flows.flow(&row.flow);
     let plan = flow.zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
-    let fates = plan.iter().flat_map(|plan| &plan.steps).map(|step| match step.fate {
-        Fate::Run if is_lost(replay, &row, &step.effect) => (&step.effect, Fate::Unknown),
-        fate => (&step.effect, fate),
+    let effects = flow.into_iter().flat_map(|flow| &flow.effects);
+    let steps = plan.iter().flat_map(|plan| &plan.steps);
+    let fates = effects.zip(steps).map(|(effect, step)| match step.fate {
+        Fate::Run if is_lost(replay, &row, effect) => (&effect.id, Fate::Unknown),
+        fate => (&effect.id, fate),
     });
     let unknown = fates.clone().find(|(_, fate)| *fate == Fate::Unknown).map(|(effect, _)| effect);
     let steps: Vec<Step> = fates.map(|(effect, fate)| Step { effect: effect.clone(), fate: fate.as_str() }).collect();
@@ -135,11 +133,7 @@ fn of_one(replay: &Replay, Record { row, event }: Record, overtaken: Option<Stri
 
 /// Whether an earlier call of an effect that failed may have happened, and its partner cannot tell any more. A
 /// replay would not call it.
-fn is_lost(replay: &Replay, row: &Row, effect: &str) -> bool {
-    let flow = replay.flows.flow(&row.flow);
-    let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.id == effect));
-    effect.zip(effect.and_then(|effect| row.effects.get(&effect.id))).is_some_and(|(effect, entry)| {
-        let trust = replay.flows.trust(effect, entry.since, replay.clock.now());
-        entry.in_doubt() && trust == Guarantee::None
-    })
+fn is_lost(replay: &Replay, row: &Row, effect: &Effect) -> bool {
+    let trust = |entry: &Entry| replay.flows.trust(effect, entry.since, replay.clock.now());
+    row.effects.get(&effect.id).is_some_and(|entry| entry.in_doubt() && trust(entry) == Guarantee::None)
 }

@@ -48,17 +48,19 @@ const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #
 /// SDK's repetition of a write through whose first try did land.
 const HELD: &str = "#epoch = :epoch AND #step <= :step";
 
-/// Nobody has written the row since it was read, or this very write has landed: the SDK repeats one whose
-/// answer was late. Who wrote, when and why is in the history, so that two operators still exclude each other.
-const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step) \
-    OR (#epoch = :epoch AND #step = :step AND #history = :history)";
+/// Nobody has written the row since it was read.
+const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step)";
 
 /// A shard of the index of parked events, and the part of it that was parked from one moment to another.
 const OF_SHARD: &str = "parked = :shard";
 const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
 
-/// There is no row, or this very write has landed.
-const ABSENT: &str = "attribute_not_exists(pk) OR (#epoch = :epoch AND #step = :step AND #history = :history)";
+/// There is no row.
+const ABSENT: &str = "attribute_not_exists(pk)";
+
+/// This very write has landed: the SDK repeats one whose answer was late. Who wrote, when and why is in the
+/// history, so that two operators still exclude each other.
+const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history)";
 
 /// The payload is still the one that was meant: the event did not die again meanwhile.
 const SAME_REPLAY: &str = "#replay = :replay";
@@ -121,17 +123,19 @@ impl DynamoLedger {
         Ok(get.send().await.map_err(unavailable(PORT))?.item)
     }
 
-    /// The first rows of all shards, in `order`, in which `ask` wants each of them. A shard is read a page at a
-    /// time, and on only while it may have one that belongs among the first.
+    /// The oldest rows of all shards, or the newest, in that order. A shard is read a page at a time, and on only
+    /// while it may have one that belongs among them.
     async fn shards(
         &self,
+        oldest_first: bool,
         ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
-        order: impl Fn(&Row, &Row) -> Ordering,
         limit: usize,
     ) -> Result<Vec<Row>, Unavailable> {
+        let order = |one: Option<Timestamp>, other| if oldest_first { one.cmp(&other) } else { other.cmp(&one) };
         let page = i32::try_from((limit / SHARDS.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
         let query = |shard: &str, from: Option<Item>| {
             let query = self.client.query().table_name(&self.table).index_name("parked").limit(page);
+            let query = query.scan_index_forward(oldest_first);
             ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from)).send()
         };
         let mut rows: Vec<Row> = Vec::new();
@@ -141,17 +145,15 @@ impl DynamoLedger {
             let mut cut = Vec::new();
             for ((shard, _), page) in open.iter().zip(pages.map_err(unavailable(PORT))?) {
                 let read: Vec<Row> = page.items.unwrap_or_default().into_iter().filter_map(readable).collect();
-                cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), read.last().cloned())));
+                let end = read.last().map(|row| row.parked_at);
+                cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), end)));
                 rows.extend(read);
             }
-            rows.sort_by(&order);
+            rows.sort_by(|one, other| order(one.parked_at, other.parked_at));
             rows.truncate(limit);
-            let last = rows.last().filter(|_| rows.len() == limit);
-            let may_have_more = |end: Option<Row>| match end.as_ref().zip(last) {
-                Some((end, last)) => order(end, last) == Ordering::Less,
-                None => true,
-            };
-            open = cut.into_iter().filter_map(|(shard, key, end)| may_have_more(end).then_some((shard, key))).collect();
+            let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.parked_at);
+            let ends = |end: Option<_>| end.zip(last).is_some_and(|(end, last)| order(end, last) != Ordering::Less);
+            open = cut.into_iter().filter_map(|(shard, key, end)| (!ends(end)).then_some((shard, key))).collect();
         }
         Ok(rows)
     }
@@ -226,8 +228,7 @@ impl Rows for DynamoLedger {
 #[async_trait]
 impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let newest = |query: QueryFluentBuilder| query.key_condition_expression(OF_SHARD).scan_index_forward(false);
-        self.shards(newest, |one, other| other.parked_at.cmp(&one.parked_at), limit).await
+        self.shards(false, |query| query.key_condition_expression(OF_SHARD), limit).await
     }
 
     async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
@@ -235,12 +236,12 @@ impl Records for DynamoLedger {
         if since > until {
             return Ok(Vec::new());
         }
-        let oldest = |query: QueryFluentBuilder| {
-            let query = query.key_condition_expression(OF_SHARD_WITHIN).scan_index_forward(true);
+        let within = |query: QueryFluentBuilder| {
+            let query = query.key_condition_expression(OF_SHARD_WITHIN);
             let query = query.expression_attribute_values(":since", number(since.millis()));
             query.expression_attribute_values(":until", number(until.millis()))
         };
-        self.shards(oldest, |one, other| one.parked_at.cmp(&other.parked_at), limit).await
+        self.shards(true, within, limit).await
     }
 
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
@@ -274,11 +275,11 @@ impl Records for DynamoLedger {
 
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
         let Some(seen) = seen else {
-            return self.update(next, ABSENT, Item::new()).await;
+            return self.update(next, &format!("{ABSENT} OR {LANDED}"), Item::new()).await;
         };
         let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
         let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
-        self.update(next, UNCHANGED, values).await
+        self.update(next, &format!("{UNCHANGED} OR {LANDED}"), values).await
     }
 }
 

@@ -1,8 +1,4 @@
-//! How a row and a payload stand in DynamoDB.
-//!
-//! What senders and partners say is kept as JSON text. DynamoDB's numbers are not JSON's: 25.0 would come back
-//! as 25, which makes another body under the same key and another plan than a human approved, and 1e200 is
-//! refused.
+//! How a row and a payload stand in DynamoDB: what senders and partners say as JSON text.
 
 use std::collections::HashMap;
 
@@ -16,6 +12,7 @@ use super::dynamodb::PORT;
 use super::text;
 use crate::key::EventId;
 use crate::ledger::Row;
+use crate::ledger::text::unquoted;
 use crate::ports::Unavailable;
 
 pub(super) const ROW: &str = "event";
@@ -36,26 +33,14 @@ pub(super) fn item(row: &Row) -> Result<Item, Unavailable> {
 }
 
 pub(super) fn attributes_of(row: &Row) -> Result<Item, Unavailable> {
-    let mut item: Item = to_item(row).map_err(unreadable)?;
-    for (name, json) in [("effects", json(&row.effects)?), ("enrich", json(&row.enrich)?)] {
-        item.entry(name.into()).and_modify(|value| *value = text(&json));
-    }
-    Ok(item)
+    to_item(row).map_err(unreadable)
 }
 
 pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
-    let (effects, enrich) = (item.remove("effects"), item.remove("enrich"));
     if let Some(id) = item.remove("pk") {
         item.insert("id".into(), id);
     }
-    let mut row: Row = from_item(item).map_err(unreadable)?;
-    if effects.is_some() {
-        row.effects = from_json(effects.as_ref())?;
-    }
-    if enrich.is_some() {
-        row.enrich = from_json(enrich.as_ref())?;
-    }
-    Ok(row)
+    from_item(item).map_err(unreadable)
 }
 
 /// A row of a list. One that a newer version wrote must not hide all the others.
@@ -65,17 +50,12 @@ pub(super) fn readable(item: Item) -> Option<Row> {
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, Unavailable> {
-    serde_json::to_string(value).map_err(not_json)
+    serde_json::to_string(value).map_err(|error| unreadable(unquoted(&error)))
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(text: Option<&AttributeValue>) -> Result<T, Unavailable> {
     let text = text.and_then(|text| text.as_s().ok()).map_or("", String::as_str);
-    serde_json::from_str(text).map_err(not_json)
-}
-
-/// Without the error's own words: they quote what a sender wrote.
-fn not_json(error: serde_json::Error) -> Unavailable {
-    unreadable(format!("{:?} at {} of its JSON", error.classify(), error.column()))
+    serde_json::from_str(text).map_err(|error| unreadable(unquoted(&error)))
 }
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> Unavailable {
@@ -102,6 +82,11 @@ mod tests {
     fn an_error_quotes_nothing_of_what_is_stored() {
         let stored = text(r#""ada@example.com""#);
         let error = from_json::<Vec<u8>>(Some(&stored)).expect_err("it is no list");
+        assert!(!error.to_string().contains("example.com"), "{error}");
+        let row = Row::admitted(&Event::malformed("m", "", Timestamp::from_secs(1)), Timestamp::from_secs(1));
+        let mut spoiled = item(&row).expect("an item");
+        spoiled.insert("effects".into(), stored);
+        let error = row_of(spoiled).expect_err("it has no effects");
         assert!(!error.to_string().contains("example.com"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use super::locate::{Place, locate};
 use super::{Flow, Flows, Wrong, approval, effect, enrich, guard, key, reads, safe, sentence, step, suggest};
 use crate::contract::Contract;
+use crate::ports::DEDUPLICATION_WINDOW;
 
 /// A file of the flows folder: its path inside the folder, and its text.
 #[derive(Clone, Debug)]
@@ -166,7 +167,7 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let what = "ttl must be longer than all retries together: an event could run after it is forgotten";
         let hint = format!("retries take up to {}s", flow.retry.horizon().as_secs());
         wrong.push(Wrong::at("/ttl", what).hint(hint));
-    } else if flow.ttl < QUEUE_MEMORY {
+    } else if flow.ttl < DEDUPLICATION_WINDOW {
         let what = "ttl must be at least 5m: the queue would swallow the same event again, which nobody remembers";
         wrong.push(Wrong::at("/ttl", what));
     }
@@ -176,9 +177,6 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     }
     wrong
 }
-
-/// How long the queue remembers that it was sent a message.
-const QUEUE_MEMORY: Duration = Duration::from_secs(5 * 60);
 
 /// How long the queue keeps a message. The template says the same.
 const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);

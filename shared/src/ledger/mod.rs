@@ -21,6 +21,7 @@
 mod approval;
 mod lease;
 mod parked;
+pub(crate) mod text;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -109,10 +110,10 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
     /// What was intended and what was done, by the effects' ids.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "text")]
     pub effects: BTreeMap<String, Entry>,
     /// What was found out about it, by the lookups' ids.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[serde(default, skip_serializing_if = "Map::is_empty", with = "text")]
     pub enrich: Map<String, Value>,
     /// Whether it was first tried in safe mode. It stays so: a partner refuses another body under a key
     /// that it knows.

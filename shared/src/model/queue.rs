@@ -9,11 +9,10 @@ use async_trait::async_trait;
 
 use super::{ModelClock, locked};
 use crate::event::Event;
-use crate::ports::{Clock, DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Unavailable, Visibility};
+use crate::ports::{
+    Clock, DEDUPLICATION_WINDOW, DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Unavailable, Visibility,
+};
 use crate::time::Timestamp;
-
-/// How long SQS remembers a deduplication id.
-const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
 
 /// A FIFO queue.
 #[derive(Clone, Debug)]

@@ -95,12 +95,7 @@ async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
 async fn a_plan_begins_with_what_a_batch_would_take() {
     let world = World::new();
     let ids = with_dead(&world, 3).await;
-    let oldest = row(&world, &ids[0]).await;
-    let mut unknown = oldest.clone();
-    unknown.step += 1;
-    let lost = Progress::Unknown { error: "no answer".into() };
-    unknown.effects.values_mut().for_each(|entry| entry.progress = lost.clone());
-    world.ledger.replace(Some(&oldest), &unknown).await.expect("nobody else writes");
+    come_to(&world, &ids[0], &Progress::Unknown { error: "no answer".into() }).await;
     for (max, planned) in [(2, vec![1, 2]), (3, vec![1, 2, 0])] {
         let plan = operate(&world, json!({"op": "plan", "max": max})).await;
         let found: Vec<&Value> = plan["events"].as_array().into_iter().flatten().map(|event| &event["id"]).collect();
@@ -251,14 +246,11 @@ async fn a_batch_comes_to_what_it_wants_behind_many_that_it_does_not() {
     assert_eq!(world.partners.calls().len(), 150 + 1 + 1, "and no other is replayed");
 }
 
-/// The row was written, and the worker was lost before it sent the message.
 #[tokio::test]
 async fn what_was_replayed_and_never_sent_is_sent_by_the_schedule() {
     let world = World::new();
     let ids = with_dead(&world, 1).await;
-    let row = row(&world, &ids[0]).await;
-    let next = row.clone().replayed(ADA, world.clock.now()).expect("it is dead");
-    world.ledger.replace(Some(&row), &next).await.expect("nobody else writes");
+    never_sent(&world, &ids[0]).await;
     let scheduled = operate(&world, json!({"op": "schedule"})).await;
     assert_eq!(scheduled["sent"], 1, "{scheduled}");
     world.drain().await;
@@ -309,8 +301,7 @@ async fn what_was_never_sent_is_found_behind_thousands_that_are_newer() {
     let world = World::new();
     let ids = with_dead(&world, 1).await;
     let dead = row(&world, &ids[0]).await;
-    let next = dead.clone().replayed(ADA, world.clock.now()).expect("it is dead");
-    world.ledger.replace(Some(&dead), &next).await.expect("nobody else writes");
+    never_sent(&world, &ids[0]).await;
     for n in 0..5_000 {
         let id = EventId::named(format!("{n}"));
         world.ledger.overwrite(&Row { id, ..dead.clone() }.park(world.clock.now() + Duration::from_secs(1)));
@@ -375,11 +366,7 @@ async fn a_batch_is_not_spent_on_what_is_stale() {
 async fn an_apply_sends_nothing_that_its_plan_held_back() {
     let world = World::new();
     let ids = with_dead(&world, 1).await;
-    let row = row(&world, &ids[0]).await;
-    let mut next = row.clone();
-    next.step += 1;
-    next.effects.values_mut().for_each(|entry| entry.progress = Progress::Intent);
-    world.ledger.replace(Some(&row), &next).await.expect("nobody else writes");
+    come_to(&world, &ids[0], &Progress::Intent).await;
     let plan = operate(&world, json!({"op": "plan", "ids": ids})).await;
     assert_eq!(plan["events"][0]["steps"], json!([{"effect": "crm", "fate": "unknown"}]));
     let events = json!([{"id": ids[0], "hash": plan["events"][0]["hash"]}]);
@@ -395,6 +382,22 @@ async fn a_batch_that_has_ended_is_not_stopped() {
     run_lane(&world).await;
     let refused = operate(&world, by_ada(json!({"op": "stop", "batch": batch["id"]}))).await;
     assert!(refused["error"].to_string().contains("is done"), "{refused}");
+}
+
+/// Every effect of the event came to this.
+async fn come_to(world: &World, id: &str, progress: &Progress) {
+    let seen = row(world, id).await;
+    let mut next = seen.clone();
+    next.step += 1;
+    next.effects.values_mut().for_each(|entry| entry.progress = progress.clone());
+    world.ledger.replace(Some(&seen), &next).await.expect("nobody else writes");
+}
+
+/// The event is replayed, and the worker is lost before it sends the message.
+async fn never_sent(world: &World, id: &str) {
+    let seen = row(world, id).await;
+    let next = seen.clone().replayed(ADA, world.clock.now()).expect("it is dead");
+    world.ledger.replace(Some(&seen), &next).await.expect("nobody else writes");
 }
 
 async fn row(world: &World, id: &str) -> Row {

@@ -35,14 +35,6 @@ pub(super) async fn rows(endpoint: &Endpoint, table: &str) -> Result<HashMap<Str
 fn row(item: &Value) -> Result<Row> {
     let mut plain = plain(&json!({"M": item}));
     plain["id"] = plain["pk"].take();
-    // What partners said is JSON text in the table.
-    for name in ["effects", "enrich"] {
-        if let Some(text) = plain[name].as_str() {
-            plain[name] = serde_json::from_str(text)?;
-        } else {
-            plain.as_object_mut().and_then(|fields| fields.remove(name));
-        }
-    }
     serde_json::from_value(plain).context("a row of the ledger is not as expected")
 }
 
