@@ -1,50 +1,38 @@
-//! What the three functions have in common: the core, its ports, and their adapters.
+//! What the three functions have in common: the core, and its adapters.
 //!
-//! The modules stand in the order in which an event meets them. Everything up to [`secrets`] is the
-//! core: it does no I/O, is handed the time, and builds without the AWS SDK
-//! (`cargo check -p shared --no-default-features`). Adapters import the core, never the reverse.
+//! # Layout
+//!
+//! The rooms stand in the order in which an event meets them, and each knows only those above it. A port
+//! stands in the room that needs it.
+//!
+//! - [`base`]: what every room stands on: the time, ids, traces, how a port fails, how a mistake in a file is told.
+//! - [`limits`]: how much is allowed: senders' rates, what a partner bears, a contact's retries.
+//! - [`flows`]: the flow language: what an event is, how it is keyed, what happens for it.
+//! - [`arrival`]: how a delivery is proven, keyed, and becomes an event.
+//! - [`ledger`]: one row an event: what was accepted, what was intended, what was done; and the queues beside it.
+//! - [`effects`]: what is done for an event: guards, caps, requests to partners, and what their answers mean.
+//! - [`operate`]: what operators do and see: switches, replays, approvals, the stale guard, metrics.
+//! - [`adapters`]: the ports on AWS, over HTTP and on the machine.
+//! - [`model`]: the ports in memory, for tests and the simulation.
+//!
+//! Everything above `adapters` is the core: it does no I/O, is handed the time, and builds without the AWS SDK
+//! (`cargo check -p shared --no-default-features`).
 //!
 //! Deliberately absent: a read before an admission or a claim (one conditional write decides), a
 //! call to a partner without a recorded intent, and any knowledge of whether we run in AWS or on a
 //! laptop.
 
-pub mod time;
+pub mod base;
+pub mod limits;
 
-pub mod flow;
-pub mod template;
+pub mod flows;
 
-pub mod contract;
-pub mod delivery;
-pub mod event;
-pub mod key;
-pub mod latest;
-pub mod limit;
-pub mod signature;
-pub mod trace;
-
-pub mod approval;
-pub mod batch;
-pub mod budget;
-pub mod cap;
-pub mod contact;
-pub mod found;
-pub mod guard;
+pub mod arrival;
 pub mod ledger;
-pub mod mask;
-pub mod metric;
-pub mod outcome;
-pub mod plan;
-pub mod pressure;
-pub mod request;
-pub mod retry;
-pub mod switchboard;
 
-pub mod ports;
-pub mod requeue;
-pub mod secrets;
+pub mod effects;
+pub mod operate;
 
-#[cfg(feature = "aws")]
 pub mod adapters;
-pub mod folder;
 #[cfg(feature = "model")]
 pub mod model;

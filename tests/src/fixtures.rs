@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use shared::adapters::read_flows;
-use shared::event::Event;
-use shared::flow::{File, Flow, Flows};
-use shared::key::Names;
+use shared::adapters::machine::read_flows;
+use shared::arrival::event::Event;
+use shared::arrival::key::Names;
+use shared::base::time::Timestamp;
+use shared::base::trace::Trace;
+use shared::flows::{File, Flow, Flows};
 use shared::ledger::Word;
-use shared::time::Timestamp;
-use shared::trace::Trace;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
 
@@ -76,4 +76,23 @@ pub(crate) fn event(event_id: &str) -> Event {
     let trace = Trace::start(1, 2, 3);
     let lead = lead_of(event_id, "ada@example.com");
     Event::new(&lead_routing(), 1, lead, Names::default(), NOW, trace).expect("a lead has a key")
+}
+
+/// Every Rust file below a folder of the project.
+pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    found
+}
+
+fn walk(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            found.push((path, text));
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! - [`fuzz`]: real payloads, spoiled at random, against what must hold whatever is sent.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
+//! - [`project`]: what holds of the project's own files: layout, names, documents.
 //! - [`security`]: what an attacker tries, and what an auditor asks.
 //! - [`sim`]: the three functions on a seeded schedule, with whatever can go wrong.
 //! - [`signatures`]: our signatures against the providers' own libraries.
@@ -22,6 +23,7 @@ mod fuzz;
 mod limits;
 mod memory;
 mod pressure;
+mod project;
 mod security;
 mod signatures;
 mod sim;

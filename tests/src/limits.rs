@@ -7,11 +7,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use shared::adapters::{DynamoLimits, aws};
-use shared::limit::{Decision, Draw, Limiter, Rate};
+use shared::adapters::aws::{DynamoLimits, aws};
+use shared::base::errors::Unavailable;
+use shared::base::machine::Chance;
+use shared::base::time::Timestamp;
+use shared::limits::rates::{Decision, Draw, Drawn, Limiter, Limits, Rate};
 use shared::model::{ModelChance, ModelLimits};
-use shared::ports::{Chance, Drawn, Limits, Unavailable};
-use shared::time::Timestamp;
 use tokio::sync::Mutex;
 
 use crate::fixtures::NOW;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::limit::Rate;
+use shared::base::time::Timestamp;
+use shared::limits::pressure::{Breaker, Change, Deferral, Ended, Gate, Permit, Pressure, Why};
+use shared::limits::rates::Rate;
 use shared::model::{ModelChance, ModelLimits, ModelPressure};
-use shared::pressure::{Breaker, Change, Deferral, Ended, Gate, Permit, Pressure, Why};
-use shared::time::Timestamp;
 
 use crate::fixtures::NOW;
 

@@ -8,12 +8,12 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use shared::adapters::SystemClock;
-use shared::delivery::Delivery;
-use shared::flow::Source;
+use shared::adapters::machine::SystemClock;
+use shared::arrival::delivery::Delivery;
+use shared::arrival::signature::{Secret, sign, verify};
+use shared::base::machine::{Chance, Clock};
+use shared::flows::Source;
 use shared::model::ModelChance;
-use shared::ports::{Chance, Clock};
-use shared::signature::{Secret, sign, verify};
 
 use crate::fixtures::root;
 

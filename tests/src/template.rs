@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shared::ledger::State;
-use shared::metric::Fact;
+use shared::operate::metric::Fact;
 
 use crate::fixtures::{flows, root};
 use crate::sim;
@@ -105,7 +105,10 @@ fn the_queues_are_fifo_encrypted_and_outlast_what_waits_in_them() {
     }
     let days = |queue| template.number(&format!("/Resources/{queue}/Properties/MessageRetentionPeriod")) / 86_400;
     assert_eq!((days("EventsQueue"), days("DeadLettersQueue")), (4, 14));
-    assert!(shared::ledger::UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400), "the row outlives its message");
+    assert!(
+        shared::base::retention::UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400),
+        "the row outlives its message"
+    );
     assert!(template.number("/Resources/EventsQueue/Properties/RedrivePolicy/maxReceiveCount") >= 50);
 }
 

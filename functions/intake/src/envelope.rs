@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::delivery::Delivery;
+use shared::arrival::delivery::Delivery;
 
 use crate::json;
 use crate::rejection::Rejection;

@@ -8,9 +8,10 @@ use aws_lambda_events::http::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::delivery::{Delivery, Headers};
-use shared::ports::{Chance, Unavailable};
-use shared::trace::Trace;
+use shared::arrival::delivery::{Delivery, Headers};
+use shared::base::errors::Unavailable;
+use shared::base::machine::Chance;
+use shared::base::trace::Trace;
 use tracing::{error, info, warn};
 
 use crate::accept::{Intake, Receipt, accept, accept_batch};

@@ -5,12 +5,10 @@ use std::path::Path;
 use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
 use intake::{Contracts, Intake, handle};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use shared::adapters::{
-    DynamoLedger, DynamoLimits, Environment, SqsEvents, SsmSecrets, SystemChance, SystemClock, aws, log_as_json,
-    read_flows,
-};
-use shared::limit::Limiter;
-use shared::secrets::CachedSecrets;
+use shared::adapters::aws::{DynamoLedger, DynamoLimits, SqsEvents, SsmSecrets, aws};
+use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
+use shared::arrival::secrets::CachedSecrets;
+use shared::limits::rates::Limiter;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -1,8 +1,8 @@
 //! Rejections as RFC 9457 problem details.
 
 use serde_json::{Value, json};
-use shared::key::KeyError;
-use shared::trace::Trace;
+use shared::arrival::key::KeyError;
+use shared::base::trace::Trace;
 
 use crate::rejection::Rejection;
 

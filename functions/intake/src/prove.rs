@@ -1,10 +1,10 @@
 //! Who sent this? The signature, with the newest secrets where it needs them.
 
-use shared::delivery::Delivery;
-use shared::flow::Source;
-use shared::ports::Secrets;
-use shared::signature::{self, Refused, Verified};
-use shared::time::Timestamp;
+use shared::arrival::delivery::Delivery;
+use shared::arrival::secrets::Secrets;
+use shared::arrival::signature::{self, Refused, Verified};
+use shared::base::time::Timestamp;
+use shared::flows::Source;
 
 use crate::rejection::Rejection;
 

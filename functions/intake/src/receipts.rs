@@ -1,9 +1,9 @@
 //! What became of a sender's own events.
 
 use serde_json::{Value, json};
-use shared::key::EventId;
+use shared::arrival::signature::Secret;
+use shared::base::id::EventId;
 use shared::ledger::{Row, State};
-use shared::signature::Secret;
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::accept::Intake;

@@ -1,10 +1,10 @@
 //! Why something was not accepted.
 
-use shared::contract::Violation;
-use shared::key::KeyError;
-use shared::limit::Decision;
-use shared::ports::Unavailable;
-use shared::signature::Refused;
+use shared::arrival::key::KeyError;
+use shared::arrival::signature::Refused;
+use shared::base::errors::Unavailable;
+use shared::flows::contract::Violation;
+use shared::limits::rates::Decision;
 
 /// Why a delivery, or one event of it, was not accepted. Nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt as _;
 use futures::future::join_all;
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
 use tracing::{error, warn};
 
 use crate::process::{Processor, Verdict, process};

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use shared::budget::{self, Spending};
-use shared::flow::{Effect, Flow, Guarantee, Lookup};
+use shared::base::errors::WriteError;
+use shared::effects::outcome::{LookedUp, Outcome};
+use shared::effects::request::pick;
+use shared::flows::retry::Policy;
+use shared::flows::{Effect, Flow, Guarantee, Lookup};
 use shared::ledger::{Lease, Reason};
-use shared::metric::Fact;
-use shared::outcome::{LookedUp, Outcome};
-use shared::ports::WriteError;
-use shared::pressure::Ended;
-use shared::request::pick;
-use shared::retry::Policy;
+use shared::limits::budget::{self, Spending};
+use shared::limits::pressure::Ended;
+use shared::operate::metric::Fact;
 use tracing::warn;
 
 use crate::effect::{Called, Caller};

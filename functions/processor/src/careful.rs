@@ -1,10 +1,10 @@
 //! Being careful while a partner is not well.
 
-use shared::flow::Flow;
+use shared::base::time::Timestamp;
+use shared::flows::Flow;
 use shared::ledger::Word;
-use shared::pressure::Change;
-use shared::switchboard::{self, Subject, Turn};
-use shared::time::Timestamp;
+use shared::limits::pressure::Change;
+use shared::operate::switchboard::{self, Subject, Turn};
 use tracing::{info, warn};
 
 use crate::process::Work;

@@ -1,15 +1,15 @@
 //! One request to a partner: the call of an effect, or the question whether it happened.
 
 use serde_json::{Map, Value, json};
-use shared::approval;
-use shared::contact;
-use shared::flow::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
+use shared::effects::contact;
+use shared::effects::outcome::{LookedUp, Outcome, classify, looked_up};
+use shared::effects::request::Occasion;
+use shared::flows::template::TemplateError;
+use shared::flows::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
 use shared::ledger::{Row, Word};
-use shared::outcome::{LookedUp, Outcome, classify, looked_up};
-use shared::pressure::Ended;
-use shared::request::Occasion;
-use shared::requeue::RequeueError;
-use shared::template::TemplateError;
+use shared::limits::pressure::Ended;
+use shared::operate::approval;
+use shared::operate::requeue::RequeueError;
 
 use crate::process::{Processor, Work};
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use shared::cap::{self, Count};
-use shared::flow::{Cap, Effect, Flow};
+use shared::base::errors::WriteError;
+use shared::effects::cap::{self, Count, CountError};
+use shared::flows::template::TemplateError;
+use shared::flows::{Cap, Effect, Flow};
 use shared::ledger::{Lease, Reason};
-use shared::ports::{CountError, WriteError};
-use shared::pressure::{Deferral, Ended, Permit};
-use shared::template::TemplateError;
+use shared::limits::pressure::{Deferral, Ended, Permit};
 
 use crate::process::Work;
 use crate::run::Stop;

@@ -5,16 +5,17 @@ use std::path::Path;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle};
-use shared::adapters::{
+use shared::adapters::aws::{
     DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLatest, DynamoLedger, DynamoLimits, DynamoPressure,
-    EmfMetrics, Environment, HttpPartners, MaxMindPlaces, SqsDeadLetters, SqsEvents, SsmSecrets, SystemChance,
-    SystemClock, aws, log_as_json, read_flows,
+    SqsDeadLetters, SqsEvents, SsmSecrets, aws,
 };
-use shared::found::Findings;
-use shared::pressure::Gate;
-use shared::secrets::CachedSecrets;
-use shared::switchboard::Switchboard;
-use shared::time::Timestamp;
+use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
+use shared::adapters::{HttpPartners, MaxMindPlaces};
+use shared::arrival::secrets::CachedSecrets;
+use shared::base::time::Timestamp;
+use shared::effects::findings::Findings;
+use shared::limits::pressure::Gate;
+use shared::operate::switchboard::Switchboard;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

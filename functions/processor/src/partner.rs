@@ -1,11 +1,11 @@
 //! The way to a partner and back: the pause, the permit, the token, the time that is left.
 
-use shared::flow::{Auth, Integration};
-use shared::metric::Fact;
-use shared::outcome::{Answer, NoAnswer};
-use shared::pressure::{Deferral, Ended, Permit};
-use shared::request::PartnerRequest;
-use shared::signature::Secret;
+use shared::arrival::signature::Secret;
+use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::request::PartnerRequest;
+use shared::flows::{Auth, Integration};
+use shared::limits::pressure::{Deferral, Ended, Permit};
+use shared::operate::metric::Fact;
 use tracing::warn;
 
 use crate::process::{MARGIN, Work};

@@ -8,19 +8,19 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::approval;
-use shared::contact::{ContactId, Fields};
-use shared::event::Event;
-use shared::flow::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
-use shared::guard::{Judgement, judge};
-use shared::latest;
-use shared::ledger::{Lease, Reason, UNSETTLED_RETENTION};
-use shared::plan::Plan;
-use shared::ports::{Unavailable, WriteError};
-use shared::pressure::{Deferral, Why};
-use shared::request::pick_from;
-use shared::template::TemplateError;
-use shared::time::Timestamp;
+use shared::arrival::event::Event;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::retention::UNSETTLED_RETENTION;
+use shared::base::time::Timestamp;
+use shared::effects::contact::{ContactId, Fields};
+use shared::effects::guard::{Judgement, judge};
+use shared::effects::request::pick_from;
+use shared::flows::template::TemplateError;
+use shared::flows::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
+use shared::ledger::plan::Plan;
+use shared::ledger::{Lease, Reason};
+use shared::limits::pressure::{Deferral, Why};
+use shared::operate::{approval, stale};
 use tracing::warn;
 
 use crate::partner::Question;
@@ -53,10 +53,10 @@ impl Work<'_> {
     /// Why a replay is held back, if a newer event of its entity was applied. The operator who sent it could
     /// not know of what was still on the queue.
     async fn overtaken(&self, flow: &Flow) -> Result<Option<String>, Unavailable> {
-        if !latest::is_judged(flow, self.event) {
+        if !stale::is_judged(flow, self.event) {
             return Ok(None);
         }
-        latest::overtaken(&*self.processor.latest, flow, self.event).await
+        stale::overtaken(&*self.processor.latest, flow, self.event).await
     }
 
     async fn guard<'f>(&self, flow: &Flow, lease: &Lease) -> Option<Stop<'f>> {

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::event::Event;
-use shared::flow::{Effect, Flow, Flows, Integration};
-use shared::found::Findings;
-use shared::latest;
-use shared::ledger::{Claim, Closed, Death, Found, Lease, Reason};
-use shared::metric::Fact;
-use shared::ports::{
-    Boards, Budgets, Caps, Chance, Claims, Clock, Contacts, DeadLetter, DeadLetters, Latest, Metrics, Partners, Places,
-    Queue, Records, Secrets, Visibility, WriteError,
-};
-use shared::pressure::Gate;
-use shared::switchboard::{InForce, Switchboard};
-use shared::time::Timestamp;
+use shared::arrival::event::Event;
+use shared::arrival::secrets::Secrets;
+use shared::base::errors::WriteError;
+use shared::base::machine::{Chance, Clock};
+use shared::base::time::Timestamp;
+use shared::effects::cap::Caps;
+use shared::effects::contact::Contacts;
+use shared::effects::findings::{Findings, Places};
+use shared::effects::request::Partners;
+use shared::flows::{Effect, Flow, Flows, Integration};
+use shared::ledger::queue::{DeadLetter, DeadLetters, Queue, Visibility};
+use shared::ledger::{Claim, Claims, Closed, Death, Found, Lease, Reason, Records};
+use shared::limits::budget::Budgets;
+use shared::limits::pressure::Gate;
+use shared::operate::metric::{Fact, Metrics};
+use shared::operate::stale::{self, Latest};
+use shared::operate::switchboard::{Boards, InForce, Switchboard};
 use tracing::{error, info, warn};
 
 use crate::batch::Received;
@@ -175,7 +179,7 @@ impl Work<'_> {
 
     /// Whether something is asked or found out before the first effect.
     pub(crate) fn is_prepared(&self, flow: &Flow) -> bool {
-        flow.is_prepared() || latest::is_judged(flow, self.event)
+        flow.is_prepared() || stale::is_judged(flow, self.event)
     }
 
     /// Whether a flow's safe mode is on.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use shared::flow::{Effect, Flow};
-use shared::latest;
+use shared::base::errors::WriteError;
+use shared::base::time::Timestamp;
+use shared::flows::{Effect, Flow};
 use shared::ledger::{Lease, Next, Reason, State};
-use shared::metric::Fact;
-use shared::ports::WriteError;
-use shared::pressure::{Deferral, Why};
-use shared::switchboard::Switch;
-use shared::time::Timestamp;
+use shared::limits::pressure::{Deferral, Why};
+use shared::operate::metric::Fact;
+use shared::operate::stale;
+use shared::operate::switchboard::Switch;
 use tracing::info;
 
 use crate::intend::Permits;
@@ -74,7 +74,7 @@ impl Work<'_> {
     }
 
     async fn succeed(&self, flow: &Flow, lease: Lease) -> Result<Verdict, WriteError> {
-        latest::apply(&*self.processor.latest, flow, self.event, self.now()).await?;
+        stale::apply(&*self.processor.latest, flow, self.event, self.now()).await?;
         let closed = lease.succeed(flow.ttl, self.now());
         self.processor.ledger.close(&closed).await?;
         self.count_settled(flow, State::Succeeded);

@@ -13,12 +13,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::batch::{Batch, Batches, Filter, Progress};
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::time::Timestamp;
+use shared::ledger::batch::{Batch, Batches, Filter, Progress};
+use shared::ledger::queue::Tick;
 use shared::ledger::{Reason, Refusal, Row, State, Word};
-use shared::limit::{Decision, Rate};
-use shared::ports::{Tick, Unavailable, WriteError};
-use shared::requeue::{Record, RequeueError, end, unsent};
-use shared::time::Timestamp;
+use shared::limits::rates::{Decision, Rate};
+use shared::operate::requeue::{Record, RequeueError, end, unsent};
 use tracing::{info, warn};
 
 use crate::lists::both_ends;
@@ -134,7 +135,7 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
         }
         change(replay, &batch.id, |batch| batch.count(row.parked_at)).await?;
         send(replay, batch, record).await?;
-        replay.pause.nap(jitter(replay)).await;
+        replay.pause.sleep(jitter(replay)).await;
         sent += 1;
     }
     if sent == 0 {

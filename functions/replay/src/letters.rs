@@ -2,14 +2,15 @@
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use serde_json::Value;
-use shared::event::Event;
-use shared::ledger::{Reason, Row, State, UNSETTLED_RETENTION};
-use shared::ports::{Tick, WriteError};
-use shared::time::Timestamp;
+use shared::arrival::event::Event;
+use shared::base::errors::WriteError;
+use shared::base::retention::UNSETTLED_RETENTION;
+use shared::base::time::Timestamp;
+use shared::ledger::queue::Tick;
+use shared::ledger::{Reason, Row, State};
 use tracing::{info, warn};
 
-use crate::Replay;
-use crate::lane;
+use crate::{Replay, lane};
 
 /// A dead letter, as the queue handed it over.
 #[derive(Clone, Debug)]

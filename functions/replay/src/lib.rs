@@ -17,9 +17,14 @@ mod widget;
 
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
-use shared::flow::Flows;
-use shared::limit::Limiter;
-use shared::ports::{BatchStore, Boards, Chance, Clock, Depths, Latest, Naps, Queue, Records, Ticks, Visibility};
+use shared::base::machine::{Chance, Clock, Sleep};
+use shared::flows::Flows;
+use shared::ledger::Records;
+use shared::ledger::batch::BatchStore;
+use shared::ledger::queue::{Depths, Queue, Ticks, Visibility};
+use shared::limits::rates::Limiter;
+use shared::operate::stale::Latest;
+use shared::operate::switchboard::Boards;
 
 pub use letters::{Letter, park_batch};
 pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
@@ -48,7 +53,7 @@ pub struct Replay {
     /// Chance, for jitter.
     pub chance: Box<dyn Chance>,
     /// Short waits.
-    pub pause: Box<dyn Naps>,
+    pub pause: Box<dyn Sleep>,
     /// The switchboard.
     pub boards: Box<dyn Boards>,
     /// The flows, by which switches are judged.

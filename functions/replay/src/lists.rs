@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use shared::batch::Filter;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
 use shared::ledger::Row;
-use shared::time::Timestamp;
+use shared::ledger::batch::Filter;
 
-use crate::Replay;
 use crate::operations::Failure;
-use crate::view;
+use crate::{Replay, view};
 
 /// The longest list.
 pub(crate) const MAX_LIMIT: usize = Filter::LISTED as usize;

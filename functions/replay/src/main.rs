@@ -5,11 +5,11 @@ use std::path::Path;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use replay::{Access, Console, Replay, serve};
 use serde_json::Value;
-use shared::adapters::{
-    DynamoBatches, DynamoBoard, DynamoLatest, DynamoLedger, DynamoLimits, Environment, SqsDeadLetters, SqsEvents,
-    SystemChance, SystemClock, aws, log_as_json, read_flows,
+use shared::adapters::aws::{
+    DynamoBatches, DynamoBoard, DynamoLatest, DynamoLedger, DynamoLimits, SqsDeadLetters, SqsEvents, aws,
 };
-use shared::limit::Limiter;
+use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
+use shared::limits::rates::Limiter;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -2,20 +2,18 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use shared::approval::{self, Answer, Question};
-use shared::batch::{Batch, Filter};
-use shared::key::EventId;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::ledger::batch::{Batch, Filter};
 use shared::ledger::{Refusal, Row, Word};
-use shared::ports::{Unavailable, WriteError};
-use shared::requeue::{Record, RequeueError, end, find};
+use shared::operate::approval::{self, Answer, Question};
+use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
 
-use crate::Replay;
-use crate::lane;
 use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
 use crate::switches::{self, Span};
-use crate::{send, version, view};
+use crate::{Replay, lane, send, version, view};
 
 /// An operator's request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shared::batch::Filter;
-use shared::flow::{Effect, Guarantee};
-use shared::key::{EventId, fingerprint};
+use shared::arrival::key::fingerprint;
+use shared::base::id::EventId;
+use shared::flows::{Effect, Guarantee};
+use shared::ledger::batch::Filter;
+use shared::ledger::plan::{Fate, Plan};
 use shared::ledger::{Entry, Row, State, Word};
-use shared::plan::{Fate, Plan};
-use shared::requeue::Record;
+use shared::operate::requeue::Record;
 use tracing::info;
 
-use crate::Replay;
 use crate::lists::{MAX_LIMIT, oldest};
 use crate::operations::{Failure, refuse};
-use crate::{send, version};
+use crate::{Replay, send, version};
 
 /// One event of a plan, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

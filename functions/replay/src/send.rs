@@ -1,10 +1,10 @@
 //! Sending an event through the queue again, if it is not stale.
 
-use shared::key::EventId;
-use shared::latest;
+use shared::base::errors::Unavailable;
+use shared::base::id::EventId;
 use shared::ledger::{Refusal, Row};
-use shared::ports::Unavailable;
-use shared::requeue::{Record, RequeueError};
+use shared::operate::requeue::{Record, RequeueError};
+use shared::operate::stale;
 
 use crate::{Replay, version};
 
@@ -30,7 +30,7 @@ pub(crate) async fn again(
 /// Why a replay of an event would be held back, if a newer one of its entity was applied.
 pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option<String>, Unavailable> {
     match replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) {
-        Some((flow, event)) => latest::overtaken(&*replay.latest, flow, event).await,
+        Some((flow, event)) => stale::overtaken(&*replay.latest, flow, event).await,
         None => Ok(None),
     }
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::base::time::{Timestamp, duration};
 use shared::ledger::Word;
-use shared::switchboard::{self, Subject, Turn, TurnError};
-use shared::time::{Timestamp, duration};
+use shared::operate::switchboard::{self, Subject, Turn, TurnError};
 use tracing::info;
 
-use crate::Replay;
-use crate::lane;
 use crate::operations::{Failure, Operation, refuse};
+use crate::{Replay, lane};
 
 /// How long a switch is on, as `30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -1,9 +1,9 @@
 //! What operators see: ids, states and reasons in full, payloads only masked.
 
 use serde_json::{Value, json};
-use shared::event::Event;
+use shared::arrival::event::Event;
+use shared::base::mask::preview;
 use shared::ledger::{Entry, Moment, Progress, Row};
-use shared::mask::preview;
 
 use crate::version;
 

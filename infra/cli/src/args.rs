@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 use serde_json::{Value, json};
-use shared::batch::Filter;
+use shared::base::time::{Timestamp, duration};
+use shared::ledger::batch::Filter;
 use shared::ledger::{Reason, State, Word};
-use shared::time::{Timestamp, duration};
 
 use crate::cloud::Cloud;
 

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
-use shared::contract::{Contract, Violation};
-use shared::event::Event;
-use shared::flow::{Flow, Flows, IdAt};
-use shared::key::Names;
-use shared::time::Timestamp;
-use shared::trace::Trace;
+use shared::arrival::event::Event;
+use shared::arrival::key::Names;
+use shared::base::time::Timestamp;
+use shared::base::trace::Trace;
+use shared::flows::contract::{Contract, Violation};
+use shared::flows::{Flow, Flows, IdAt};
 
 /// An event as a sender sends it.
 #[derive(Debug)]

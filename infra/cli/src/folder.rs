@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use shared::flow::{File, Flows};
-use shared::folder::read_files;
+use shared::adapters::machine::read_files;
+use shared::flows::{File, Flows};
 
 use crate::output;
 

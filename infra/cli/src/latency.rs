@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use shared::metric;
-use shared::time::{Timestamp, Unit};
+use shared::base::time::{Timestamp, Unit};
+use shared::operate::metric;
 
+use crate::Verdict;
 use crate::args::{before, now, span};
 use crate::cloud::{self, At, Cloud};
-use crate::output::columns;
-use crate::{Verdict, output};
+use crate::output::{self, columns};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,8 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
-use shared::flow::{File, Place, Problem, Problems};
+use shared::base::locate::Place;
+use shared::flows::{File, Problem, Problems};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();

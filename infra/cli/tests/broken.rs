@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use annotate_snippets::Renderer;
 use ledgerline::flows::check::check;
 use ledgerline::output::render;
-use shared::flow::{File, Problems};
+use shared::flows::{File, Problems};
 
 fn broken() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken")

@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use shared::event::Event;
-use shared::flow::{Action, File, Flow, Flows};
-use shared::key::{EventId, Names};
+use shared::arrival::event::Event;
+use shared::arrival::key::{self, Names};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::base::trace::Trace;
+use shared::effects::request::{Occasion, PartnerRequest};
+use shared::flows::template::TemplateError;
+use shared::flows::{Action, File, Flow, Flows};
 use shared::ledger::Row;
-use shared::request::{Occasion, PartnerRequest};
-use shared::template::TemplateError;
-use shared::time::Timestamp;
-use shared::trace::Trace;
 
 const SOURCES: &str = include_str!("broken/_good/sources.yaml");
 const INTEGRATIONS: &str = include_str!("broken/_good/integrations.yaml");
@@ -63,14 +64,14 @@ fn hostile() -> impl Strategy<Value = String> {
 fn key_of(fields: &[String; 2]) -> EventId {
     let flows = flows(&FLOW.replace(", normalize: [trim, lower]", ", normalize: []"));
     let payload = json!({"id": fields[0], "data": {"email": fields[1]}});
-    EventId::derive(leads(&flows), &payload, Names::default()).expect("a key")
+    key::derive(leads(&flows), &payload, Names::default()).expect("a key")
 }
 
 /// Guards, enrichment, approval, safe mode: the shipped flows have all that there is.
 #[test]
 fn every_shipped_flow_that_is_written_and_read_again_is_the_same() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../flows");
-    let files = shared::folder::read_files(&folder).expect("the shipped files");
+    let files = shared::adapters::machine::read_files(&folder).expect("the shipped files");
     let first = Flows::parse(&files).expect("they are good");
     let rewrite = |file: &File| match first.all().find(|flow| file.path == format!("flows/{}.yaml", flow.name)) {
         Some(flow) => File { text: serde_json::to_string(flow).expect("it can be written"), ..file.clone() },

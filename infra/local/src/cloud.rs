@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use axum::Router;
-use shared::folder::read_flows;
+use shared::adapters::machine::read_flows;
 use tokio::task::JoinHandle;
 
 use crate::aws::{ACCESS_KEY, Endpoint, REGION};
-use crate::deploy::Schedule;
+use crate::deploy::{self, Schedule};
 use crate::emulator::Emulator;
 use crate::gateway::{self, Routes};
 use crate::journal::Journal;
@@ -18,13 +18,13 @@ use crate::poller::Poller;
 use crate::ports::{self, Ports};
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::secrets::Demo;
+use crate::secrets::{self, Demo};
 use crate::signing::Secret;
 use crate::stack::Stack;
 use crate::state::State;
-use crate::template::Function;
-use crate::tools::Tools;
-use crate::{binaries, console, deploy, partners, secrets, stage, template, tools};
+use crate::template::{self, Function};
+use crate::tools::{self, Tools};
+use crate::{binaries, console, partners, stage};
 
 pub use crate::state::Address;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use shared::folder::read_flows;
+use shared::adapters::machine::read_flows;
 use tokio::time::sleep;
 
 use crate::cloud::Address;

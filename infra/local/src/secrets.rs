@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use base64::prelude::*;
 use serde_json::json;
-use shared::flow::Flows;
+use shared::flows::Flows;
 
 use crate::aws::Endpoint;
 use crate::signing::Secret;

@@ -18,9 +18,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 
-use crate::outcome::{Answer, NoAnswer};
-use crate::ports::Partners;
-use crate::request::PartnerRequest;
+use crate::effects::outcome::{Answer, NoAnswer};
+use crate::effects::request::{PartnerRequest, Partners};
 
 /// What is read of an answer. Only a few picked values are kept of it.
 const MAX_ANSWER: usize = 64 * 1024;

@@ -1,88 +1,15 @@
-//! The ports on AWS and on the machine. Only a `main.rs` builds these.
+//! The ports on AWS, over HTTP and on the machine. Only a `main.rs` builds these.
 
-mod budgets;
-mod caps;
-mod chance;
-mod clock;
-mod config;
-mod contacts;
-mod documents;
-mod dynamodb;
+pub mod machine;
+
+#[cfg(feature = "aws")]
+pub mod aws;
+#[cfg(feature = "aws")]
+mod geoip;
+#[cfg(feature = "aws")]
 mod http;
-mod items;
-mod latest;
-mod limits;
-mod logs;
-mod metrics;
-mod places;
-mod pressure;
-mod sqs;
-mod ssm;
 
-use std::time::Duration;
-
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
-use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
-
-pub use budgets::DynamoBudgets;
-pub use caps::DynamoCaps;
-pub use chance::SystemChance;
-pub use clock::SystemClock;
-pub use config::{ConfigError, Environment};
-pub use contacts::DynamoContacts;
-pub use documents::{DynamoBatches, DynamoBoard};
-pub use dynamodb::DynamoLedger;
+#[cfg(feature = "aws")]
+pub use geoip::{MaxMindPlaces, PlacesError};
+#[cfg(feature = "aws")]
 pub use http::HttpPartners;
-pub use latest::DynamoLatest;
-pub use limits::DynamoLimits;
-pub use logs::log_as_json;
-pub use metrics::EmfMetrics;
-pub use places::{MaxMindPlaces, PlacesError};
-pub use pressure::DynamoPressure;
-pub use sqs::{SqsDeadLetters, SqsEvents};
-pub use ssm::SsmSecrets;
-
-pub use crate::folder::read_flows;
-use crate::ports::Unavailable;
-
-/// The SDK's configuration, from the standard AWS environment variables.
-///
-/// The SDK's own retries are bounded, because a sender of webhooks hangs up after three seconds and a
-/// batch has a deadline.
-pub async fn aws() -> SdkConfig {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(1))
-        .operation_attempt_timeout(Duration::from_millis(1200))
-        .operation_timeout(Duration::from_millis(2500))
-        .build();
-    aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .timeout_config(timeouts)
-        .retry_config(RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(50)))
-        .load()
-        .await
-}
-
-/// What an SDK error is to the core. Its code says enough: its message may quote an item, and so
-/// somebody's email.
-fn unavailable<E, R>(port: &'static str) -> impl Fn(SdkError<E, R>) -> Unavailable
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    move |error| {
-        let why = error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned);
-        Unavailable { port, why }
-    }
-}
-
-/// A text as DynamoDB takes it.
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
-}
-
-/// A number as DynamoDB takes it.
-fn number(value: impl ToString) -> AttributeValue {
-    AttributeValue::N(value.to_string())
-}

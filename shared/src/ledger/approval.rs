@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Ask, Closed, Lease, Noop, Refusal, Row, State, Word};
-use crate::time::Timestamp;
+use crate::base::time::Timestamp;
 
 impl Lease {
     /// Whether a human has approved exactly this.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Death, Entry, Moment, Noop, Progress, Reason, Row, State};
-use crate::flow::{Effect, Flow, Flows, Guarantee, Lookup};
-use crate::time::Timestamp;
+use crate::base::time::Timestamp;
+use crate::flows::{Effect, Flow, Flows, Guarantee, Lookup};
 
 /// A worker's wish to hold an event.
 #[derive(Clone, Debug)]

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Progress, Reason, Row, State, UNSETTLED_RETENTION};
-use crate::event::Event;
-use crate::time::Timestamp;
+use super::{Death, Progress, Reason, Row, State};
+use crate::arrival::event::Event;
+use crate::base::retention::UNSETTLED_RETENTION;
+use crate::base::time::Timestamp;
 
 /// Into how many partitions the index of parked events is spread, so that an outage that parks a
 /// million events does not make one hot partition.

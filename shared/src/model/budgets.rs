@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::budget::{Budget, Slots, Spending};
-use crate::ports::{Budgets, Unavailable};
-use crate::time::Timestamp;
+use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
+use crate::limits::budget::{Budget, Budgets, Slots, Spending};
 
 /// The contacts' retry budgets in memory.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::{ModelLedger, locked};
-use crate::cap::{Count, Counter};
-use crate::ledger::Lease;
-use crate::ports::{Caps, Claims as _, CountError, Unavailable};
+use crate::base::errors::Unavailable;
+use crate::effects::cap::{Caps, Count, CountError, Counter};
+use crate::ledger::{Claims as _, Lease};
 
 /// The counters of frequency caps in memory, beside a ledger.
 #[derive(Clone, Debug)]

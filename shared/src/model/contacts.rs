@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::contact::{ContactId, Fields, Upsert, Upserted};
-use crate::key::EventId;
-use crate::ports::{Contacts, Unavailable};
-use crate::time::Timestamp;
+use crate::base::errors::Unavailable;
+use crate::base::id::EventId;
+use crate::base::time::Timestamp;
+use crate::effects::contact::{ContactId, Contacts, Fields, Upsert, Upserted};
 
 /// The contacts in memory.
 #[derive(Clone, Default)]

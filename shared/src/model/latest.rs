@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::ports::{Latest, Unavailable};
-use crate::time::Timestamp;
+use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
+use crate::operate::stale::Latest;
 
 /// What was applied last, in memory.
 #[derive(Clone, Debug, Default)]

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::event::Event;
-use crate::key::EventId;
-use crate::ledger::{Claim, Closed, Found, Lease, Row};
-use crate::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
-use crate::time::Timestamp;
+use crate::arrival::event::Event;
+use crate::base::errors::{Unavailable, WriteError};
+use crate::base::id::EventId;
+use crate::base::time::Timestamp;
+use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows};
 
 /// The ledger in memory.
 #[derive(Clone, Debug, Default)]

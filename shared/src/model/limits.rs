@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::limit::{Draw, Tat};
-use crate::ports::{Drawn, Limits, Unavailable};
+use crate::base::errors::Unavailable;
+use crate::limits::rates::{Draw, Drawn, Limits, Tat};
 
 /// The buckets in memory.
 #[derive(Clone, Debug, Default)]

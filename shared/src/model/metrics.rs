@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::locked;
-use crate::metric::Fact;
-use crate::ports::Metrics;
+use crate::operate::metric::{Fact, Metrics};
 
 /// What was counted, by name and dimensions: `DeadLetters{lead-routing,terminal}`.
 #[derive(Clone, Debug, Default)]

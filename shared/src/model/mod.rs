@@ -36,9 +36,12 @@ pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
 pub use switchboard::{ModelBatches, ModelBoard};
 
-use crate::ports::{Chance, Clock, Naps, Places, SecretStore, Unavailable};
-use crate::signature::Secret;
-use crate::time::Timestamp;
+use crate::arrival::secrets::SecretStore;
+use crate::arrival::signature::Secret;
+use crate::base::errors::Unavailable;
+use crate::base::machine::{Chance, Clock, Sleep};
+use crate::base::time::Timestamp;
+use crate::effects::findings::Places;
 
 /// A clock that stands still until it is told to go on.
 #[derive(Clone, Debug)]
@@ -63,8 +66,8 @@ impl Clock for ModelClock {
 }
 
 #[async_trait]
-impl Naps for ModelClock {
-    async fn nap(&self, time: Duration) {
+impl Sleep for ModelClock {
+    async fn sleep(&self, time: Duration) {
         self.advance(time);
     }
 }

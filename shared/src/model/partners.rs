@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::{ModelClock, locked};
-use crate::outcome::{Answer, NoAnswer};
-use crate::ports::{Clock, Partners};
-use crate::request::PartnerRequest;
-use crate::time::Timestamp;
+use crate::base::machine::Clock;
+use crate::base::time::Timestamp;
+use crate::effects::outcome::{Answer, NoAnswer};
+use crate::effects::request::{PartnerRequest, Partners};
 
 /// What a partner does with the next call.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::ports::{Breakers, Slots, Swapped, Taken, Unavailable};
-use crate::pressure::{Leases, State, Take};
-use crate::time::Timestamp;
+use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
+use crate::limits::pressure::{Breakers, Leases, Slots, State, Swapped, Take, Taken};
 
 /// Slots and breakers in memory.
 #[derive(Clone, Debug, Default)]

@@ -8,11 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{ModelClock, locked};
-use crate::event::Event;
-use crate::ports::{
-    Clock, DEDUPLICATION_WINDOW, DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Unavailable, Visibility,
-};
-use crate::time::Timestamp;
+use crate::arrival::event::Event;
+use crate::base::errors::Unavailable;
+use crate::base::machine::Clock;
+use crate::base::retention::DEDUPLICATION_WINDOW;
+use crate::base::time::Timestamp;
+use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Visibility};
 
 /// A FIFO queue.
 #[derive(Clone, Debug)]

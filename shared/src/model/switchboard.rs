@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::locked;
-use crate::batch::Batches;
-use crate::ports::{BatchStore, BoardStore, Boards, Unavailable, WriteError};
-use crate::switchboard::{Board, Stored};
+use crate::base::document::Stored;
+use crate::base::errors::{Unavailable, WriteError};
+use crate::ledger::batch::{BatchStore, Batches};
+use crate::operate::switchboard::{Board, BoardStore, Boards};
 
 /// The switchboard in memory.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
 
 use super::flows::{cart, contact};
 use super::new_lead;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use shared::adapters::{DynamoLedger, aws};
-use shared::ports::Records;
-use shared::time::Timestamp;
+use shared::adapters::aws::{DynamoLedger, aws};
+use shared::base::time::Timestamp;
+use shared::ledger::Records;
 
 use super::browser::Browser;
 use super::system::{System, eventually, variable};

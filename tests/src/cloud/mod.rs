@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
 use system::System;
 
 use crate::fixtures::{lead, lead_of};

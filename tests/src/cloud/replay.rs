@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::iter;
 use serde_json::{Value, json};
-use shared::adapters::{DynamoLedger, aws};
-use shared::ledger::{Death, Reason, Row, State};
-use shared::ports::Records;
-use shared::time::Timestamp;
+use shared::adapters::aws::{DynamoLedger, aws};
+use shared::base::time::Timestamp;
+use shared::ledger::{Death, Reason, Records, Row, State};
 
 use super::system::{System, eventually, variable};
 use crate::fixtures::{ADA, by_ada, event};
@@ -78,7 +77,7 @@ async fn two_operators_press_the_same_button_and_the_second_sees_why_not() {
 const MANY: usize = 1000;
 
 /// A dead letter, as the replay function would have parked it.
-fn letter(run: i64, n: usize) -> (Row, shared::event::Event) {
+fn letter(run: i64, n: usize) -> (Row, shared::arrival::event::Event) {
     let mut event = event(&format!("evt_{run}_{n}"));
     event.group = event.id.to_string();
     let at = Timestamp::from_secs(run) + Duration::from_millis(n as u64);

@@ -6,7 +6,7 @@ use local::aws::{Answer as Raw, Endpoint};
 use local::lambda::{Lambda, Outcome};
 use local::processes::{self, Signal};
 use serde_json::{Value, json};
-use shared::signature::{Secret, sign, standard_webhooks_signature};
+use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::new_lead;

@@ -3,11 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::{DynamoBudgets, aws};
-use shared::budget::{Budget, Spending, key};
+use shared::adapters::aws::{DynamoBudgets, aws};
+use shared::base::time::Timestamp;
+use shared::limits::budget::{Budget, Budgets, Spending, key};
 use shared::model::ModelBudgets;
-use shared::ports::Budgets;
-use shared::time::Timestamp;
 
 use super::on_model_and_emulator;
 use crate::fixtures::NOW;

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use shared::adapters::{DynamoCaps, DynamoLedger, aws};
-use shared::cap::{self, Count, Counter};
-use shared::key::EventId;
-use shared::ledger::{Claim, Lease, Row};
+use shared::adapters::aws::{DynamoCaps, DynamoLedger, aws};
+use shared::base::errors::WriteError;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::cap::{self, Caps, Count, CountError, Counter};
+use shared::ledger::{Admissions, Claim, Claims, Lease, Records, Row};
 use shared::model::{ModelCaps, ModelLedger};
-use shared::ports::{Admissions, Caps, Claims, CountError, Records, WriteError};
-use shared::time::Timestamp;
 
 use super::on_model_and_emulator;
 use crate::fixtures::{NOW, event, lead_routing};

@@ -5,11 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::adapters::{DynamoContacts, aws};
-use shared::contact::{Scalar, Upsert, Upserted};
-use shared::key::EventId;
+use shared::adapters::aws::{DynamoContacts, aws};
+use shared::base::id::EventId;
+use shared::effects::contact::{Contacts, Scalar, Upsert, Upserted};
 use shared::model::ModelContacts;
-use shared::ports::Contacts;
 
 use super::on_model_and_emulator;
 use crate::fixtures::NOW;

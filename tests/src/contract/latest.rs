@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::{DynamoLatest, aws};
+use shared::adapters::aws::{DynamoLatest, aws};
+use shared::base::time::Timestamp;
 use shared::model::ModelLatest;
-use shared::ports::Latest;
-use shared::time::Timestamp;
+use shared::operate::stale::Latest;
 
 use super::on_model_and_emulator;
 use crate::fixtures::NOW;

@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use serde_json::json;
-use shared::adapters::{DynamoLedger, aws};
-use shared::event::Event;
-use shared::flow::{Effect, Flow};
-use shared::key::EventId;
-use shared::ledger::{Claim, Found, Lease, Reason, Row, State};
+use shared::adapters::aws::{DynamoLedger, aws};
+use shared::arrival::event::Event;
+use shared::base::errors::WriteError;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::flows::{Effect, Flow};
+use shared::ledger::{Admission, Admissions, Claim, Claims, Found, Lease, Reason, Records, Row, State};
 use shared::model::ModelLedger;
-use shared::ports::{Admission, Admissions, Claims, Records, WriteError};
-use shared::time::Timestamp;
 
 use super::on_model_and_emulator;
 use crate::fixtures::{ADA, NOW, event, lead_routing};

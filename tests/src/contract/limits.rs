@@ -3,11 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::{DynamoLimits, aws};
-use shared::limit::{Draw, Rate, Tat, Verdict, decide};
+use shared::adapters::aws::{DynamoLimits, aws};
+use shared::base::time::Timestamp;
+use shared::limits::rates::{Draw, Drawn, Limits, Rate, Tat, Verdict, decide};
 use shared::model::ModelLimits;
-use shared::ports::{Drawn, Limits};
-use shared::time::Timestamp;
 
 use super::on_model_and_emulator;
 use crate::fixtures::NOW;
@@ -131,7 +130,7 @@ async fn buckets_do_not_know_of_one_another(limits: impl Limits) {
     assert_eq!(limits.draw(&other, &full(1, NOW)).await, Ok(Drawn::Taken(short_of(1, NOW))));
 }
 
-fn taken(drawn: Result<Drawn, shared::ports::Unavailable>) -> Tat {
+fn taken(drawn: Result<Drawn, shared::base::errors::Unavailable>) -> Tat {
     match drawn {
         Ok(Drawn::Taken(tat)) => tat,
         other => panic!("not taken: {other:?}"),

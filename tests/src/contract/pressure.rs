@@ -3,11 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::{DynamoPressure, aws};
+use shared::adapters::aws::{DynamoPressure, aws};
+use shared::base::time::Timestamp;
+use shared::limits::pressure::{Breakers, Leases, Phase, Slots, State, Swapped, Take, Taken};
 use shared::model::ModelPressure;
-use shared::ports::{Breakers, Slots, Swapped, Taken};
-use shared::pressure::{Leases, Phase, State, Take};
-use shared::time::Timestamp;
 
 use super::on_model_and_emulator;
 use crate::fixtures::NOW;

@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
-use shared::adapters::{SqsDeadLetters, SqsEvents, aws};
-use shared::event::Event;
+use shared::adapters::aws::{SqsDeadLetters, SqsEvents, aws};
+use shared::arrival::event::Event;
+use shared::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Visibility};
 use shared::ledger::{Death, Reason};
 use shared::model::{Delivered, ModelClock, ModelQueue};
-use shared::ports::{DeadLetter, DeadLetters, Depth, Depths, Queue, Visibility};
 
 use super::on_model_and_emulator;
 use crate::fixtures::{NOW, event};

@@ -10,24 +10,26 @@ use futures::future::join;
 use processor::{Processor, Received, Verdict, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
-use shared::adapters::{
+use shared::adapters::aws::{
     DynamoBatches, DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLatest, DynamoLedger, DynamoLimits,
-    DynamoPressure, SqsDeadLetters, SqsEvents, SystemChance, SystemClock, aws,
+    DynamoPressure, SqsDeadLetters, SqsEvents, aws,
 };
-use shared::event::Event;
-use shared::flow::Flows;
-use shared::found::Findings;
-use shared::key::Names;
-use shared::ledger::{Reason, Row, State};
-use shared::limit::Limiter;
+use shared::adapters::machine::{SystemChance, SystemClock};
+use shared::arrival::event::Event;
+use shared::arrival::key::Names;
+use shared::arrival::secrets::CachedSecrets;
+use shared::base::machine::Clock;
+use shared::base::trace::Trace;
+use shared::effects::findings::Findings;
+use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::request::{PartnerRequest, Partners};
+use shared::flows::Flows;
+use shared::ledger::queue::Queue;
+use shared::ledger::{Admissions, Reason, Row, Rows, State};
+use shared::limits::pressure::Gate;
+use shared::limits::rates::Limiter;
 use shared::model::{Delivered, ModelMetrics, ModelSecrets};
-use shared::outcome::{Answer, NoAnswer};
-use shared::ports::{Admissions, Clock, Partners, Queue, Rows};
-use shared::pressure::Gate;
-use shared::request::PartnerRequest;
-use shared::secrets::CachedSecrets;
-use shared::switchboard::Switchboard;
-use shared::trace::Trace;
+use shared::operate::switchboard::Switchboard;
 use tokio::time::sleep;
 
 use super::queue::{Emulator, Queues, emulator};
@@ -200,7 +202,7 @@ fn table(name: &str) -> String {
     std::env::var(format!("LEDGERLINE_{name}_TABLE")).expect("make test names the table")
 }
 
-fn deadline() -> shared::time::Timestamp {
+fn deadline() -> shared::base::time::Timestamp {
     SystemClock.now() + Duration::from_secs(30)
 }
 

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use local::aws::Endpoint;
 use serde_json::json;
-use shared::adapters::{SsmSecrets, aws};
+use shared::adapters::aws::{SsmSecrets, aws};
+use shared::arrival::secrets::SecretStore;
 use shared::model::ModelSecrets;
-use shared::ports::SecretStore;
 
 use super::on_model_and_emulator;
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use intake::{Contracts, Intake, accept};
-use shared::adapters::{DynamoLedger, SqsEvents, aws};
-use shared::limit::Limiter;
+use shared::adapters::aws::{DynamoLedger, SqsEvents, aws};
+use shared::arrival::secrets::CachedSecrets;
+use shared::base::machine::Clock;
+use shared::base::trace::Trace;
+use shared::ledger::Rows;
+use shared::limits::rates::Limiter;
 use shared::model::{ModelChance, ModelClock, ModelLimits, ModelSecrets};
-use shared::ports::{Clock, Rows};
-use shared::secrets::CachedSecrets;
-use shared::trace::Trace;
 
 use super::queue::{Emulator, Queues, emulator};
 use crate::fixtures::{NOW, flows, lead_of};

@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::future::join_all;
 use serde_json::json;
-use shared::adapters::{DynamoBoard, aws};
+use shared::adapters::aws::{DynamoBoard, aws};
+use shared::base::document::Stored;
+use shared::base::errors::{Unavailable, WriteError};
 use shared::ledger::Word;
 use shared::model::ModelBoard;
-use shared::ports::{BoardStore, Boards, Unavailable, WriteError};
-use shared::switchboard::{self, Board, Problem, Stored, Subject, Switchboard, Turn};
+use shared::operate::switchboard::{self, Board, BoardStore, Boards, Problem, Subject, Switchboard, Turn};
 
 use super::on_model_and_emulator;
 use crate::fixtures::{ADA, NOW, flows, lead_routing};

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bolero::{TypeGenerator, check};
 use serde_json::{Value, json};
-use shared::event::Event;
+use shared::arrival::event::Event;
 
 use super::payload::Spoiled;
 use super::{Arena, each};

@@ -2,7 +2,7 @@
 
 use bolero::{TypeGenerator, check};
 use intake::Contracts;
-use shared::flow::{File, Flows, Problems};
+use shared::flows::{File, Flows, Problems};
 
 use super::each;
 use super::payload::Spoiled;

@@ -18,9 +18,9 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe};
 
 use bolero::generator::bolero_generator::driver::{ByteSliceDriver, Options};
 use bolero::{ByteSliceGenerator, DefaultEngine, TestTarget, TypeGenerator};
-use shared::flow::Flows;
+use shared::base::machine::Chance;
+use shared::flows::Flows;
 use shared::model::ModelChance;
-use shared::ports::Chance;
 
 use crate::fixtures::files;
 use crate::memory::World;

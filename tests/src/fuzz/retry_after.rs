@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bolero::check;
 use serde_json::Value;
-use shared::flow::Guarantee;
-use shared::outcome::{Answer, Outcome, classify};
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
+use shared::effects::outcome::{Answer, Outcome, classify};
+use shared::flows::Guarantee;
 
 use super::each;
 use super::payload::Spoiled;

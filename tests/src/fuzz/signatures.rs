@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use bolero::{TypeGenerator, check};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::delivery::Delivery;
-use shared::flow::Source;
-use shared::signature::{Secret, sign, verify};
-use shared::time::Timestamp;
+use shared::arrival::delivery::Delivery;
+use shared::arrival::signature::{Secret, sign, verify};
+use shared::base::time::Timestamp;
+use shared::flows::Source;
 
 use super::each;
 use super::payload::Spoiled;

@@ -3,7 +3,7 @@
 use bolero::{TypeGenerator, check};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use shared::template::{Body, Path, Scope};
+use shared::flows::template::{Body, Path, Scope};
 
 use super::each;
 use super::payload::Odd;

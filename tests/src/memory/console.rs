@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use replay::{Access, Console, serve};
 use serde_json::{Map, Value, json};
-use shared::event::Event;
-use shared::key::EventId;
-use shared::ledger::{Ask, Death, Entry, Moment, Noop, Progress, Reason, Row, State};
+use shared::arrival::event::Event;
+use shared::base::id::EventId;
+use shared::ledger::{Ask, Death, Entry, Moment, Noop, Progress, Reason, Records, Row, State};
 use shared::model::Script;
-use shared::ports::Records;
 
 use super::faults::OutOfService;
 use super::flows::{cart, shipped};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use intake::Rejection;
 use serde_json::{Value, json};
-use shared::flow::Scheme;
-use shared::key::KeyError;
+use shared::arrival::key::KeyError;
+use shared::arrival::signature::{Secret, sign};
+use shared::flows::Scheme;
 use shared::model::Script;
-use shared::signature::{Secret, sign};
 
 use super::faults::{FaultyQueue, OutOfService, Slow};
 use super::http::{BATCH, RECEIPT, Request, TYPED};
@@ -199,7 +199,7 @@ async fn somebody_elses_receipt_is_no_receipt() {
     let id = world.post(&lead()).await.expect("a good lead").id;
     let mut sources = crate::fixtures::files();
     sources[0].text.push_str("\nrival:\n  scheme: github\n  max_body: 1KiB\n  rate: 1/s\n  type_at: type\n");
-    world.intake.flows = shared::flow::Flows::parse(&sources).expect("good flows");
+    world.intake.flows = shared::flows::Flows::parse(&sources).expect("good flows");
     world.secrets.put("receipts/rival", "rival.secret");
     let ask = |id: &str| Request::of(&world, b"").to(RECEIPT, "id", id).with("authorization", "Bearer rival.secret");
     let (foreign, absent) = (ask(id.as_str()).send(&world).await, ask(&"0".repeat(64)).send(&world).await);
@@ -212,7 +212,7 @@ async fn somebody_elses_receipt_is_no_receipt() {
 fn at_rate(rate: &str) -> World {
     let mut files = crate::fixtures::files();
     files[0].text = files[0].text.replace("rate: {limit: 100/s, burst: 200}", &format!("rate: {rate}"));
-    World::with(shared::flow::Flows::parse(&files).expect("good flows"))
+    World::with(shared::flows::Flows::parse(&files).expect("good flows"))
 }
 
 #[tokio::test]
@@ -303,11 +303,11 @@ async fn a_form_of_slacks_is_an_event() {
     let mut files = crate::fixtures::files();
     files[0].text = "slack: {scheme: slack, max_body: 64KiB, rate: 10/s, type_at: type, form: payload}".into();
     files[2].text = files[2].text.replace("source: web-forms", "source: slack");
-    let world = World::with(shared::flow::Flows::parse(&files).expect("good flows"));
+    let world = World::with(shared::flows::Flows::parse(&files).expect("good flows"));
     world.secrets.put("sources/slack", "8f742231b10e8888abcd99yyyzzz85a5");
     let form: String =
         form_urlencoded::Serializer::new("token=x".to_owned()).append_pair("payload", &lead().to_string()).finish();
-    let now = shared::ports::Clock::now(&world.clock).secs();
+    let now = shared::base::machine::Clock::now(&world.clock).secs();
     let secret = Secret::new("8f742231b10e8888abcd99yyyzzz85a5");
     let headers = sign(&Scheme::Slack, &secret, "", now, form.as_bytes()).expect("a good secret");
     let post = |form: &str| {
@@ -374,7 +374,7 @@ async fn a_crash_after_the_row_is_healed_by_the_senders_retry() {
     assert!(world.post(&lead()).await.is_err());
     assert_eq!((world.ledger.rows().len(), world.events.depth()), (1, 0), "the row is there, the message is not");
     world.clock.advance(Duration::from_secs(30));
-    let delivery = signed(&lead(), shared::ports::Clock::now(&world.clock).secs());
+    let delivery = signed(&lead(), shared::base::machine::Clock::now(&world.clock).secs());
     assert!(world.deliver(delivery).await.expect("the retry").replayed);
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use replay::{Operation, Verdict, operate};
 use serde_json::json;
-use shared::flow::Flows;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::flows::Flows;
 use shared::ledger::{Reason, State};
 use shared::model::Script;
 
@@ -287,7 +287,7 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
             first: vec!["a".into()],
         };
         let lease =
-            shared::ports::Claims::claim(&world.ledger, &id, &claim).await.expect("an answer").expect("it is free");
+            shared::ledger::Claims::claim(&world.ledger, &id, &claim).await.expect("an answer").expect("it is free");
         let mut late = lease.clone();
         late.done(
             &world.processor.flows.flow("lead-routing").expect("the flow").effects[0],
@@ -299,8 +299,8 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
         world.drain().await;
         assert_eq!(asked(&world).len() + 1, calls, "{guarantee}");
         let late = late.succeed(Duration::from_secs(1), crate::fixtures::NOW);
-        let fenced = shared::ports::Claims::close(&world.ledger, &late).await;
-        assert_eq!(fenced, Err(shared::ports::WriteError::Fenced), "{guarantee}: {}", slow.message_id);
+        let fenced = shared::ledger::Claims::close(&world.ledger, &late).await;
+        assert_eq!(fenced, Err(shared::base::errors::WriteError::Fenced), "{guarantee}: {}", slow.message_id);
     }
 }
 

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::event::Event;
-use shared::key::EventId;
-use shared::ledger::{Claim, Closed, Found, Lease, Row};
+use shared::arrival::event::Event;
+use shared::arrival::secrets::Secrets;
+use shared::arrival::signature::Secret;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::ledger::queue::Queue;
+use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows};
 use shared::model::{ModelClock, ModelLedger, ModelQueue};
-use shared::ports::{Admission, Admissions, Claims, Queue, Records, Rows, Secrets, Unavailable, WriteError};
-use shared::signature::Secret;
-use shared::time::Timestamp;
 
 fn down() -> Unavailable {
     Unavailable { port: "the port", why: "it is down".into() }

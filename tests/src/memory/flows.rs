@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use replay::{Operation, QuestionSeen, operate};
 use serde_json::{Value, json};
-use shared::contact::Upsert;
-use shared::key::EventId;
-use shared::ledger::{Row, State};
+use shared::base::id::EventId;
+use shared::effects::contact::{Contacts, Upsert};
+use shared::ledger::queue::Queue;
+use shared::ledger::{Records, Row, State};
 use shared::model::Script;
-use shared::ports::{Contacts, Queue, Records};
 
 use super::world::World;
 use crate::fixtures::{ADA, NOW, flows, payload};
@@ -163,7 +163,7 @@ async fn at_night_an_event_waits_for_the_morning() {
     world.poll().await;
     let row = world.row(&id).await;
     assert_eq!((row.state, row.effects.len()), (State::Retrying, 0));
-    assert!(row.retry_at >= Some(shared::time::Timestamp::parse("2026-11-17T07:00:00Z").expect("a moment")));
+    assert!(row.retry_at >= Some(shared::base::time::Timestamp::parse("2026-11-17T07:00:00Z").expect("a moment")));
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     // Ada moved to Tokyo, where it is morning.

@@ -1,7 +1,7 @@
 //! Malformed, hostile and borderline requests: what each is answered, and that it changes nothing.
 
 use serde_json::{Value, json};
-use shared::ports::Clock;
+use shared::base::machine::Clock;
 
 use super::http::{BATCH, EVENT, RECEIPT, Request, TYPED};
 use super::world::{RECEIPTS_TOKEN, World};

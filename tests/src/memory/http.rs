@@ -4,8 +4,8 @@ use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::delivery::Delivery;
-use shared::ports::Clock;
+use shared::arrival::delivery::Delivery;
+use shared::base::machine::Clock;
 
 use super::world::{World, signed_bytes};
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use shared::event::Event;
-use shared::key::EventId;
-use shared::ledger::{Progress, Row, State};
+use shared::arrival::event::Event;
+use shared::base::id::EventId;
+use shared::base::machine::{Clock, Sleep};
+use shared::ledger::{Progress, Records, Row, Rows, State};
 use shared::model::{ModelClock, ModelLedger, Script};
-use shared::ports::{Clock, Naps, Records, Rows};
 
 use super::world::{World, flows_with};
 use crate::fixtures::{ADA, by_ada, lead_of};
@@ -266,8 +266,8 @@ struct Meanwhile {
 }
 
 #[async_trait]
-impl Naps for Meanwhile {
-    async fn nap(&self, time: Duration) {
+impl Sleep for Meanwhile {
+    async fn sleep(&self, time: Duration) {
         self.clock.advance(time);
         let row = self.ledger.row(&self.id).await.expect("an answer").expect("a row");
         if row.replay == 0 {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shared::flow::Flows;
+use shared::base::machine::Clock;
+use shared::flows::Flows;
 use shared::ledger::{Reason, State};
 use shared::model::Script;
-use shared::ports::Clock;
 
 use super::world::World;
 use crate::fixtures::{files, lead, lead_of};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use shared::flow::Flows;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::base::machine::Clock;
+use shared::flows::Flows;
 use shared::ledger::{Progress, Reason, Row, State};
 use shared::model::Script;
-use shared::ports::Clock;
 
 use super::world::{World, flows_with, policy};
 use crate::fixtures::{lead, lead_of};

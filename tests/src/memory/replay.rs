@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use replay::{Access, Console, Operation, handle, operate, serve};
 use serde_json::{Value, json};
-use shared::batch::Filter;
-use shared::key::EventId;
-use shared::ledger::State;
+use shared::base::id::EventId;
+use shared::ledger::batch::Filter;
+use shared::ledger::{Records, State};
 use shared::model::Script;
-use shared::ports::Records;
 
 use super::faults::{OutOfService, StaleRow};
 use super::flows::{cart, shipped};

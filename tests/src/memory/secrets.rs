@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use intake::{Receipt, Rejection};
-use shared::delivery::Delivery;
-use shared::ports::Clock;
-use shared::signature::{Refused, Secret, sign};
+use shared::arrival::delivery::Delivery;
+use shared::arrival::signature::{Refused, Secret, sign};
+use shared::base::machine::Clock;
 
 use super::world::{SECRET, World};
 use crate::fixtures::{flows, lead_of};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use replay::handle;
 use serde_json::{Value, json};
-use shared::key::EventId;
+use shared::base::id::EventId;
 use shared::ledger::{Reason, Row, State};
 use shared::model::Script;
 

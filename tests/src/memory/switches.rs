@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use replay::{Access, Console, serve};
 use serde_json::{Value, json};
-use shared::contact::Upsert;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::effects::contact::{Contacts, Upsert};
 use shared::ledger::{Reason, State};
 use shared::model::Script;
-use shared::ports::Contacts;
 
 use super::world::{World, flows_with};
 use crate::fixtures::{NOW, by_ada, flows, lead, payload};

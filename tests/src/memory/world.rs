@@ -6,22 +6,22 @@ use intake::{Contracts, Intake, Receipt, Rejection, accept, accept_batch};
 use processor::{Processor, Received, process_batch};
 use replay::{Letter, Replay, park_batch};
 use serde_json::Value;
-use shared::delivery::Delivery;
-use shared::flow::{Flow, Flows};
-use shared::found::Findings;
-use shared::key::EventId;
-use shared::ledger::Row;
-use shared::limit::Limiter;
+use shared::arrival::delivery::Delivery;
+use shared::arrival::secrets::CachedSecrets;
+use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
+use shared::base::id::EventId;
+use shared::base::machine::Clock;
+use shared::base::trace::Trace;
+use shared::effects::findings::Findings;
+use shared::flows::{Flow, Flows};
+use shared::ledger::{Row, Rows};
+use shared::limits::pressure::Gate;
+use shared::limits::rates::Limiter;
 use shared::model::{
     Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLatest,
     ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
-use shared::ports::{Clock, Rows};
-use shared::pressure::Gate;
-use shared::secrets::CachedSecrets;
-use shared::signature::{Secret, sign, standard_webhooks_signature};
-use shared::switchboard::Switchboard;
-use shared::trace::Trace;
+use shared::operate::switchboard::Switchboard;
 
 use crate::fixtures::{NOW, files};
 
@@ -285,7 +285,7 @@ pub(crate) fn flows_with(change: impl Fn(String) -> String) -> Flows {
 }
 
 /// The retry policy that the shipped flow has.
-pub(crate) fn policy() -> shared::retry::Policy {
+pub(crate) fn policy() -> shared::flows::retry::Policy {
     let flow: Flow = crate::fixtures::lead_routing();
     flow.retry
 }

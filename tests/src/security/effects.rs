@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::adapters::HttpPartners;
-use shared::flow::Flows;
-use shared::outcome::NoAnswer;
-use shared::ports::Partners;
-use shared::request::PartnerRequest;
-use shared::signature::Secret;
+use shared::arrival::signature::Secret;
+use shared::effects::outcome::NoAnswer;
+use shared::effects::request::{PartnerRequest, Partners};
+use shared::flows::Flows;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use replay::{Operation, operate};
-use shared::batch::Filter;
+use shared::arrival::signature::Secret;
+use shared::base::machine::Clock;
+use shared::ledger::batch::Filter;
 use shared::model::Script;
-use shared::ports::Clock;
-use shared::signature::Secret;
 
 use super::sources;
 use crate::fixtures::{lead, root};
@@ -40,7 +40,8 @@ fn only_the_wiring_reads_the_environment() {
         .filter(|(_, text)| text.contains("env::var"))
         .map(|(path, _)| path.strip_prefix(root()).expect("it is ours").display().to_string())
         .collect();
-    let expected = ["shared/src/adapters/config.rs", "shared/src/adapters/logs.rs"].map(str::to_owned);
+    let expected =
+        ["shared/src/adapters/machine/environment.rs", "shared/src/adapters/machine/logs.rs"].map(str::to_owned);
     assert_eq!(readers, expected.into());
 }
 
@@ -61,8 +62,8 @@ fn secrets_are_exposed_in_few_places_and_compared_in_constant_time() {
     let expected = [
         "functions/intake/src/receipts.rs",
         "shared/src/adapters/http.rs",
-        "shared/src/signature/mod.rs",
-        "shared/src/signature/standard_webhooks.rs",
+        "shared/src/arrival/signature/mod.rs",
+        "shared/src/arrival/signature/standard_webhooks.rs",
     ];
     assert_eq!(exposing, expected.map(str::to_owned).into());
 }
@@ -70,7 +71,7 @@ fn secrets_are_exposed_in_few_places_and_compared_in_constant_time() {
 #[test]
 fn a_secret_hides_in_whatever_is_shown() {
     let world = World::new();
-    let request = shared::request::PartnerRequest {
+    let request = shared::effects::request::PartnerRequest {
         method: "GET",
         integration: "crm".into(),
         base_url: String::new(),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::flow::{Flows, Scheme};
-use shared::ports::Clock;
-use shared::signature::{Secret, sign};
+use shared::arrival::signature::{Secret, sign};
+use shared::base::machine::Clock;
+use shared::flows::{Flows, Scheme};
 
 use crate::fixtures::{files, lead};
 use crate::memory::{EVENT, Request, World};
@@ -24,7 +24,7 @@ fn world() -> World {
         let name = format!("{scheme}-leads");
         let text = lead_routing.replace("name: lead-routing", &format!("name: {name}"));
         let text = text.replace("source: web-forms", &format!("source: {scheme}"));
-        files.push(shared::flow::File { path: format!("flows/{name}.yaml"), text });
+        files.push(shared::flows::File { path: format!("flows/{name}.yaml"), text });
     }
     let world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
     for scheme in SCHEMES {

@@ -2,10 +2,9 @@
 
 use futures::executor::block_on;
 use serde_json::{Value, json};
-use shared::contact::Upsert;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::effects::contact::{Contacts as _, Upsert};
 use shared::model::ModelContacts;
-use shared::ports::Contacts as _;
 
 use super::flows::email;
 use crate::fixtures::NOW;

@@ -10,19 +10,23 @@ use intake::{Intake, Receipt, Rejection};
 use processor::Processor;
 use replay::{Failure, Operation, Replay};
 use serde_json::Value;
-use shared::found::Findings;
-use shared::limit::Limiter;
+use shared::arrival::secrets::CachedSecrets;
+use shared::effects::cap::Caps;
+use shared::effects::contact::Contacts;
+use shared::effects::findings::Findings;
+use shared::effects::request::Partners;
+use shared::ledger::batch::BatchStore;
+use shared::ledger::queue::{DeadLetters, Queue, Ticks, Visibility};
+use shared::ledger::{Admissions, Claims, Records, Rows};
+use shared::limits::budget::Budgets;
+use shared::limits::pressure::{Breakers, Gate, Slots};
+use shared::limits::rates::{Limiter, Limits};
 use shared::model::{
     Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLedger, ModelLimits,
     ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
-use shared::ports::{
-    Admissions, BatchStore, BoardStore, Boards, Breakers, Budgets, Caps, Claims, Contacts, DeadLetters, Latest, Limits,
-    Partners, Queue, Records, Rows, Slots, Ticks, Visibility,
-};
-use shared::pressure::Gate;
-use shared::secrets::CachedSecrets;
-use shared::switchboard::Switchboard;
+use shared::operate::stale::Latest;
+use shared::operate::switchboard::{BoardStore, Boards, Switchboard};
 
 use super::flows::Version;
 use super::mutants::Mutant;

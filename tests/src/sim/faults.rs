@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use shared::base::machine::Chance;
+use shared::base::time::Timestamp;
 use shared::model::ModelChance;
-use shared::ports::Chance;
-use shared::time::Timestamp;
 
 use crate::fixtures::NOW;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use intake::Contracts;
 use serde_json::{Value, json};
-use shared::adapters::read_flows;
-use shared::flow::{File, Flow, Flows, Header};
+use shared::adapters::machine::read_flows;
+use shared::flows::{File, Flow, Flows, Header};
 
 use crate::fixtures::{NOW, root};
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 use futures::executor::block_on;
 use replay::{Failure, Operation, PlanSeen, operate};
 use serde_json::Value;
-use shared::batch::{Batch, Batches, Filter, Progress};
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::ledger::batch::{Batch, BatchStore as _, Batches, Filter, Progress};
 use shared::ledger::{Row, State};
-use shared::ports::BatchStore as _;
 
 use super::containers::{Ended, Function, REPLAY_TIMEOUT};
 use super::mutants::Handler;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::flow::{Flows, Guarantee};
-use shared::key::EventId;
-use shared::request::PartnerRequest;
-use shared::time::Timestamp;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::request::PartnerRequest;
+use shared::flows::{Flows, Guarantee};
 
 use super::ports::Seat;
 use super::scheduler::{Actor, Due, Scheduler};

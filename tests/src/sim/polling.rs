@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use processor::{Processor, Received, process_batch};
 use replay::{Letter, park_batch};
+use shared::base::time::Timestamp;
 use shared::model::{Delivered, ModelQueue};
-use shared::time::Timestamp;
 
 use super::containers::{Ended, Function, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};
 use super::mutants::Handler;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::approval::Question;
-use shared::flow::{Action, Flow};
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::flows::{Action, Flow};
+use shared::operate::approval::Question;
 
 use super::flows::parcel;
 use super::mutants::Handler;

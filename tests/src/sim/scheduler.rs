@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use shared::base::machine::{Chance, Clock};
+use shared::base::time::Timestamp;
 use shared::model::{ModelChance, ModelClock};
-use shared::ports::{Chance, Clock};
-use shared::time::Timestamp;
 
 use super::faults::{Fault, Plan};
 use super::timeline::{Timeline, Who};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::flow::Flow;
+use shared::base::machine::Chance as _;
+use shared::flows::Flow;
 use shared::model::ModelChance;
-use shared::ports::Chance as _;
 
 use super::contacts;
 use super::containers::MAX_RECEIVES;

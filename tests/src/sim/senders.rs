@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use intake::{Receipt, Rejection, accept};
 use serde_json::Value;
-use shared::delivery::Delivery;
-use shared::flow::Flows;
-use shared::signature::{Secret, sign};
-use shared::time::Timestamp;
-use shared::trace::Trace;
+use shared::arrival::delivery::Delivery;
+use shared::arrival::signature::{Secret, sign};
+use shared::base::time::Timestamp;
+use shared::base::trace::Trace;
+use shared::flows::Flows;
 
 use super::containers::{Ended, Function, INTAKE_TIMEOUT};
 use super::flows::Parcel;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::base::time::Timestamp;
 use shared::model::{
     ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelLatest, ModelLedger, ModelLimits, ModelPressure,
     ModelQueue, ModelSecrets,
 };
-use shared::time::Timestamp;
 
 use super::contacts;
 use super::containers::{Container, Ended, Function, Invocation, Models, Start, VISIBILITY};

@@ -1,11 +1,11 @@
 //! One event: why it is here, what was done for it, and what can be done about it.
 
 use serde_json::json;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::base::mask::preview;
+use shared::base::time::Timestamp;
 use shared::ledger::{Entry, Progress, Row, State};
-use shared::mask::preview;
-use shared::requeue::Record;
-use shared::time::Timestamp;
+use shared::operate::requeue::Record;
 
 use super::call::Call;
 use super::html::{Html, Show, html};

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use shared::key::EventId;
+use shared::base::id::EventId;
 
 /// Markup of ours, with every value in it escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

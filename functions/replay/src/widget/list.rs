@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use shared::batch::Filter;
+use shared::base::time::Timestamp;
 use shared::ledger::Row;
-use shared::time::Timestamp;
+use shared::ledger::batch::Filter;
 
 use super::call::Call;
 use super::html::{Html, html};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use shared::batch::Filter;
+use shared::ledger::batch::Filter;
+use shared::ledger::queue::Depth;
 use shared::ledger::{Row, State};
-use shared::ports::Depth;
 
 use super::call::Call;
 use super::html::{Html, html};

@@ -1,9 +1,9 @@
 //! What pages are made of: links, buttons, fields, moments.
 
 use serde_json::{Value, json};
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
 use shared::ledger::{State, Word};
-use shared::time::Timestamp;
 
 use super::html::{Html, Json, Show, html};
 use super::{Access, Console};

@@ -1,8 +1,8 @@
 //! What a replay would do, and a button that does exactly that.
 
 use serde_json::{Value, json};
-use shared::batch::Filter;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::ledger::batch::Filter;
 
 use super::call::Call;
 use super::html::{Html, html};

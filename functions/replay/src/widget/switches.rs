@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use shared::switchboard::{self, Board, Position, Subject, Switch, Turned};
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
+use shared::operate::switchboard::{self, Board, Position, Subject, Switch, Turned};
 
 use super::call::Call;
 use super::html::{Html, html};

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
-use shared::outcome::NoAnswer;
+use shared::effects::outcome::NoAnswer;
 
 use super::signed::Answer;
 

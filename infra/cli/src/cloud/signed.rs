@@ -17,7 +17,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use shared::outcome::NoAnswer;
+use shared::effects::outcome::NoAnswer;
 use tokio::time::timeout;
 
 use crate::trouble::Trouble;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::batch::Filter;
+use shared::ledger::batch::Filter;
 
 use crate::output::{BAD, DIM, plain, short, styled};
 

@@ -48,7 +48,7 @@ fn text(answer: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use shared::batch::Filter;
+    use shared::ledger::batch::Filter;
 
     use super::*;
 

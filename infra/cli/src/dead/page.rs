@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::line::Line;
+use crate::Verdict;
 use crate::cloud::{self, At, Cloud};
-use crate::output::{BAD, BOLD, columns, plain, styled};
-use crate::{Verdict, output};
+use crate::output::{self, BAD, BOLD, columns, plain, styled};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -5,10 +5,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::line::none;
+use crate::Verdict;
 use crate::args::{Only, now};
 use crate::cloud::{self, At};
-use crate::output::{columns, short};
-use crate::{Verdict, output};
+use crate::output::{self, columns, short};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

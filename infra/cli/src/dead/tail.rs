@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-use shared::batch::Filter;
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
+use shared::ledger::batch::Filter;
 use tokio::time::sleep;
 
 use super::line::{Line, listing};

@@ -5,15 +5,15 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::look;
+use crate::Verdict;
 use crate::args::Why;
 use crate::cloud::{self, At, Cloud};
 use crate::confirm::Yes;
 use crate::dead::Line;
 use crate::outcome::Outcomes;
-use crate::output::{columns, count};
+use crate::output::{self, columns, count};
 use crate::replay::steps;
 use crate::trouble::Trouble;
-use crate::{Verdict, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

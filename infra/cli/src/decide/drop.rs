@@ -5,13 +5,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::look;
+use crate::Verdict;
 use crate::args::{signed, words};
 use crate::cloud::{self, At, Cloud};
 use crate::confirm::Yes;
 use crate::dead::Line;
 use crate::outcome::Outcomes;
-use crate::output::{columns, count};
-use crate::{Verdict, output};
+use crate::output::{self, columns, count};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

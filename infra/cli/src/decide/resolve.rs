@@ -5,12 +5,12 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::Verdict;
 use crate::args::Why;
 use crate::cloud::{self, At};
 use crate::confirm::Yes;
 use crate::dead::{Line, look_at};
-use crate::output::columns;
-use crate::{Verdict, output};
+use crate::output::{self, columns};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

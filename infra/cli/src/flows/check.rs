@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use shared::flow::{File, Flows, Problems};
+use shared::flows::{File, Flows, Problems};
 
 use crate::{Verdict, folder, output};
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shared::flow::File;
+use shared::flows::File;
 
 use crate::{Verdict, folder, output};
 
@@ -152,7 +152,7 @@ fn is_named(items: &[Value]) -> bool {
     !items.is_empty() && items.iter().all(|item| item["id"].is_string())
 }
 
-/// All that an event's key is made of: see [`shared::key::EventId::derive`].
+/// All that an event's key is made of: see [`shared::base::id::EventId::derive`].
 fn resets_dedup(file: &str, at: &[String]) -> bool {
     file.starts_with("flows/") && matches!(at.first().map(String::as_str), Some("name" | "key"))
         || file == "sources.yaml" && at.get(1).is_some_and(|field| field == "id_at")

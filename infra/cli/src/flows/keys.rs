@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shared::event::Event;
-use shared::flow::{Field, Flow, Flows};
-use shared::key::fingerprint;
-use shared::time::{Timestamp, Unit};
+use shared::arrival::event::Event;
+use shared::arrival::key::fingerprint;
+use shared::base::time::{Timestamp, Unit};
+use shared::flows::{Field, Flow, Flows};
 
 use super::Common;
 use crate::delivery::Delivery;

@@ -6,12 +6,12 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use shared::event::Event;
-use shared::flow::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guarantee, Upsert};
+use shared::arrival::event::Event;
+use shared::base::time::Timestamp;
+use shared::effects::request::{Occasion, PartnerRequest};
+use shared::flows::template::{Body, TemplateError};
+use shared::flows::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guarantee, Upsert};
 use shared::ledger::{Entry, Progress, Row};
-use shared::request::{Occasion, PartnerRequest};
-use shared::template::{Body, TemplateError};
-use shared::time::Timestamp;
 
 use super::Common;
 use crate::delivery::Delivery;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use shared::flow::schema::schemas;
+use shared::flows::schema::schemas;
 
 use crate::{Verdict, folder};
 

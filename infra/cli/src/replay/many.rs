@@ -4,15 +4,15 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::batch::{Batch, Filter, Progress};
+use shared::ledger::batch::{Batch, Filter, Progress};
 
 use super::progress;
 use crate::args::{Only, Why, now, up_to};
 use crate::cloud::{self, At, Cloud};
 use crate::confirm::Yes;
 use crate::dead::none;
-use crate::output::{count, say};
-use crate::{Verdict, interrupt, output};
+use crate::output::{self, count, say};
+use crate::{Verdict, interrupt};
 
 pub(crate) const STOP_EXAMPLES: &str = "\
 Examples:

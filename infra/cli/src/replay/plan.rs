@@ -4,10 +4,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::Verdict;
 use crate::args::{MOST, Only, now, up_to};
 use crate::cloud::{self, At};
-use crate::output::{columns, count};
-use crate::{Verdict, output};
+use crate::output::{self, columns, count};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::batch::{Batch, Progress};
+use shared::ledger::batch::{Batch, Progress};
 use tokio::time::sleep;
 
 use crate::cloud::Cloud;

@@ -4,14 +4,14 @@ use anyhow::Result;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::batch::{Batch, Filter};
-use shared::switchboard::{Board, Position, Subject, Switch, Turned};
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
+use shared::ledger::batch::{Batch, Filter};
+use shared::operate::switchboard::{Board, Position, Subject, Switch, Turned};
 
+use crate::Verdict;
 use crate::args::now;
 use crate::cloud::{self, At};
-use crate::output::{BOLD, columns, styled};
-use crate::{Verdict, output};
+use crate::output::{self, BOLD, columns, styled};
 
 /// Show what is switched, what was turned last, and the newest batches of replays.
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use shared::flow::Flows;
+use shared::flows::Flows;
 use shared::ledger::{Row, State};
 
 use super::partners::path;
@@ -125,7 +125,7 @@ impl Ledgers<'_> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use shared::adapters::read_flows;
+    use shared::adapters::machine::read_flows;
 
     use super::*;
     use crate::project::Project;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use shared::flow::Flows;
+use shared::flows::Flows;
 use shared::ledger::Row;
 
 use super::operator::{Operator, Worked};

@@ -25,13 +25,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use shared::adapters::read_flows;
+use shared::adapters::machine::read_flows;
 use tokio::sync::watch;
 
 use crate::aws::Endpoint;
 use crate::cloud::{Cloud, Options};
-use crate::deploy;
-use crate::deploy::Schedule;
+use crate::deploy::{self, Schedule};
 use crate::journal::Journal;
 use crate::partners::Chance;
 use crate::ports::Ports;

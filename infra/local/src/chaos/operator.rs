@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use shared::flow::Flows;
+use shared::flows::Flows;
 use tokio::time::sleep;
 
 use super::partners::{Partners, path};

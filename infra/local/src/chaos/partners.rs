@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use shared::flow::{Flows, Guarantee};
+use shared::flows::{Flows, Guarantee};
 
 use crate::aws::Endpoint;
 use crate::partners::{Call, Chance};

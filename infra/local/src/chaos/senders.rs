@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use axum::http::Method;
 use futures::future::try_join_all;
 use serde_json::Value;
-use shared::signature::{Secret, standard_webhooks_signature};
+use shared::arrival::signature::{Secret, standard_webhooks_signature};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::plan::{Delivery, Manner};

@@ -55,8 +55,8 @@ fn plain(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::event::Event;
-    use shared::time::Timestamp;
+    use shared::arrival::event::Event;
+    use shared::base::time::Timestamp;
 
     #[test]
     fn a_row_is_read_as_the_ledger_writes_it() {

@@ -1,10 +1,10 @@
 //! Mutants of the processor's side of the ledger.
 
 use async_trait::async_trait;
-use shared::key::EventId;
-use shared::ledger::{Claim, Closed, Found, Lease, Progress, Row};
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::ledger::{Claim, Claims, Closed, Found, Lease, Progress, Row};
 use shared::model::ModelLedger;
-use shared::ports::{Claims, Unavailable, WriteError};
 
 use super::super::containers::Models;
 use super::unknown;

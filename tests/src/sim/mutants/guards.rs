@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use shared::cap::{Count, Counter};
-use shared::contact::{ContactId, Fields, Scalar, Upsert, Upserted};
-use shared::key::EventId;
+use shared::base::document::Stored;
+use shared::base::errors::Unavailable;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::cap::{Caps, Count, CountError, Counter};
+use shared::effects::contact::{ContactId, Contacts, Fields, Scalar, Upsert, Upserted};
 use shared::ledger::Lease;
-use shared::ports::{BoardStore, Caps, Contacts, CountError, Unavailable};
-use shared::switchboard::Stored;
-use shared::time::Timestamp;
+use shared::operate::switchboard::BoardStore;
 
 /// Looks at caps, and counts nothing.
 pub(super) struct Uncounted(pub(super) Box<dyn Caps>);

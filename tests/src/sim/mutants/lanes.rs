@@ -1,11 +1,13 @@
 //! Mutants of the replay lane and of what operators decide.
 
 use async_trait::async_trait;
-use shared::batch::{Batch, Batches, Progress};
+use shared::base::document::Stored;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::time::Timestamp;
+use shared::ledger::batch::{Batch, BatchStore, Batches, Progress};
+use shared::ledger::queue::{Tick, Ticks};
 use shared::ledger::{Progress as Effect, Row};
-use shared::ports::{BatchStore, Latest, Tick, Ticks, Unavailable, WriteError};
-use shared::switchboard::Stored;
-use shared::time::Timestamp;
+use shared::operate::stale::Latest;
 
 /// Writes the batches whatever others have written since.
 pub(super) struct Heedless(pub(super) Box<dyn BatchStore>);

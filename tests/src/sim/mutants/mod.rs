@@ -13,9 +13,9 @@ mod table;
 
 use std::sync::LazyLock;
 
+use shared::base::errors::WriteError;
 use shared::ledger::{Progress, Row, State};
 use shared::model::ModelLedger;
-use shared::ports::WriteError;
 
 use self::records::{Careless, How};
 use super::containers::{Models, Ports};

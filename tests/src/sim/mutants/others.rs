@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use shared::budget::{Budget, Spending};
-use shared::ledger::Row;
-use shared::limit::{Draw, Tat};
+use shared::base::errors::Unavailable;
+use shared::base::time::Timestamp;
+use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::request::{PartnerRequest, Partners};
+use shared::ledger::{Admission, Admissions, Row};
+use shared::limits::budget::{Budget, Budgets, Spending};
+use shared::limits::pressure::{Slots, Take, Taken};
+use shared::limits::rates::{Draw, Drawn, Limits, Tat};
 use shared::model::ModelLedger;
-use shared::outcome::{Answer, NoAnswer};
-use shared::ports::{Admission, Admissions, Budgets, Drawn, Limits, Partners, Slots, Taken, Unavailable};
-use shared::pressure::Take;
-use shared::request::PartnerRequest;
-use shared::time::Timestamp;
 
 /// Admits what was admitted before.
 pub(super) struct Overwriting(pub(super) ModelLedger, pub(super) Box<dyn Admissions>);

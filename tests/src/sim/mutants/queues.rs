@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use shared::event::Event;
-use shared::ledger::Row;
+use shared::arrival::event::Event;
+use shared::base::errors::Unavailable;
+use shared::base::time::Timestamp;
+use shared::ledger::queue::{DeadLetter, DeadLetters, Queue};
+use shared::ledger::{Admission, Admissions, Row};
 use shared::model::ModelQueue;
-use shared::ports::{Admission, Admissions, DeadLetter, DeadLetters, Queue, Unavailable};
-use shared::time::Timestamp;
 
 use super::super::containers::{Models, Ports};
 

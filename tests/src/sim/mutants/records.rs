@@ -1,11 +1,11 @@
 //! Records of parked events that are kept carelessly.
 
 use async_trait::async_trait;
-use shared::event::Event;
-use shared::key::EventId;
-use shared::ledger::{Row, State};
-use shared::ports::{Records, Rows, Unavailable, WriteError};
-use shared::time::Timestamp;
+use shared::arrival::event::Event;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::ledger::{Records, Row, Rows, State};
 
 /// The records, but for one thing.
 pub(super) struct Careless {

@@ -1,11 +1,11 @@
 //! What a human must have seen first.
 
-use shared::approval::Question;
-use shared::flow::Flow;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::flows::Flow;
+use shared::ledger::plan::Plan;
 use shared::ledger::{Row, State};
 use shared::model::Change;
-use shared::plan::Plan;
+use shared::operate::approval::Question;
 
 use super::super::scheduler::{Scheduler, Violation};
 use super::{APPROVED, ASKED_ONCE, Oracle, WAITS_WITH_PAYLOAD, violated};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::key::EventId;
-use shared::switchboard::Board;
-use shared::time::Timestamp;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::operate::switchboard::Board;
 
 use super::super::partner::Arrival;
 use super::super::ports::Seat;

@@ -1,8 +1,8 @@
 //! Retries that a contact's events share.
 
-use shared::budget::{self, Budget, Spending};
-use shared::ports::Unavailable;
-use shared::time::Timestamp;
+use shared::base::errors::Unavailable;
+use shared::base::time::Timestamp;
+use shared::limits::budget::{self, Budget, Spending};
 
 use super::super::scheduler::{Scheduler, Violation};
 use super::{CLOCKS, Oracle, RETRY_BUDGET, violated};

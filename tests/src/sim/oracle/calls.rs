@@ -1,8 +1,8 @@
 //! What reaches the partners.
 
-use shared::approval::Question;
-use shared::key::EventId;
+use shared::base::id::EventId;
 use shared::ledger::{Progress, State};
+use shared::operate::approval::Question;
 
 use super::super::partner::Arrival;
 use super::super::ports::Seat;

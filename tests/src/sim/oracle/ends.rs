@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use shared::flow::Guarantee;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::flows::Guarantee;
 use shared::ledger::{Progress, Row, State};
-use shared::limit::Rate;
-use shared::time::Timestamp;
+use shared::limits::rates::Rate;
 
 use super::super::partner::Partner;
 use super::super::scheduler::Violation;

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use serde_json::Value;
-use shared::cap;
-use shared::contact::{ContactId, Fields};
-use shared::event::Event;
-use shared::flow::{Cap, Flow, Guard};
-use shared::guard::{Judgement, judge};
+use shared::arrival::event::Event;
+use shared::base::time::Timestamp;
+use shared::effects::cap;
+use shared::effects::contact::{ContactId, Contacts as _, Fields};
+use shared::effects::guard::{Judgement, judge};
+use shared::flows::{Cap, Flow, Guard};
 use shared::ledger::{Row, State};
-use shared::ports::Contacts as _;
-use shared::time::Timestamp;
 
 use super::super::partner::Partner;
 use super::super::ports::Seat;
@@ -87,7 +86,7 @@ impl Oracle {
         Ok(())
     }
 
-    fn reach(&self, seen: &Seen, id: &shared::key::EventId, partner: &Partner) -> Vec<Reach> {
+    fn reach(&self, seen: &Seen, id: &shared::base::id::EventId, partner: &Partner) -> Vec<Reach> {
         let Some(known) = seen.events.get(id) else { return Vec::new() };
         let (Some(row), Some(event)) = (self.row(id), known.event.as_ref()) else { return Vec::new() };
         let Some(flow) = self.flows(&row.flow).next() else { return Vec::new() };
@@ -109,7 +108,7 @@ impl Oracle {
 
 /// An event that reached an entity: when it meant to, and when without having stood still before.
 struct Reach {
-    id: shared::key::EventId,
+    id: shared::base::id::EventId,
     key: String,
     limit: usize,
     per: Duration,

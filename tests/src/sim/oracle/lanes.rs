@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::batch::{Batch, Batches, Progress};
-use shared::flow::Flow;
-use shared::key::EventId;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::flows::Flow;
 use shared::ledger::Row;
-use shared::limit::Rate;
+use shared::ledger::batch::{Batch, Batches, Progress};
+use shared::limits::rates::Rate;
 use shared::model::Change;
-use shared::time::Timestamp;
 
 use super::super::scheduler::{Scheduler, Violation};
 use super::ends::refilled;

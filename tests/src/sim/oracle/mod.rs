@@ -18,14 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
-use shared::contact::{ContactId, Fields};
-use shared::event::Event;
-use shared::flow::{Effect, Flow, Flows};
-use shared::key::EventId;
+use shared::arrival::event::Event;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::contact::{ContactId, Fields};
+use shared::flows::{Effect, Flow, Flows};
+use shared::ledger::queue::DeadLetter;
 use shared::ledger::{Row, State};
 use shared::model::{Change, ModelContacts, ModelLatest, ModelLedger};
-use shared::ports::DeadLetter;
-use shared::time::Timestamp;
 
 use super::scheduler::{Scheduler, Violation};
 use super::timeline::Who;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use shared::key::EventId;
+use shared::base::id::EventId;
 use shared::ledger::{Progress, Row, State};
 use shared::model::Change;
 

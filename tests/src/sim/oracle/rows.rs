@@ -1,9 +1,9 @@
 //! Which rows may follow which.
 
-use shared::flow::Guarantee;
+use shared::base::time::Timestamp;
+use shared::flows::Guarantee;
 use shared::ledger::{Progress, Row, State};
 use shared::model::Change;
-use shared::time::Timestamp;
 
 use super::super::scheduler::Violation;
 use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, Oracle, UNKNOWN_SURFACED, violated};

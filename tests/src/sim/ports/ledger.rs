@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use shared::event::Event;
-use shared::key::EventId;
-use shared::ledger::{Claim, Closed, Found, Lease, Row};
+use shared::arrival::event::Event;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows};
 use shared::model::ModelLedger;
-use shared::ports::{Admission, Admissions, Claims, Records, Rows, Unavailable, WriteError};
-use shared::time::Timestamp;
 
 use super::{Call, Seat, short, told};
 

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use shared::base::errors::Unavailable;
+use shared::base::machine::{Clock, Sleep};
+use shared::base::time::Timestamp;
 use shared::model::ModelClock;
-use shared::ports::{Clock, Naps, Unavailable};
-use shared::time::Timestamp;
 
 pub(super) use ledger::{Rules, SimLedger};
 pub(super) use partners::SimPartners;
@@ -134,8 +135,8 @@ impl Seat {
 
 /// A container's short waits, in virtual time.
 #[async_trait]
-impl Naps for Seat {
-    async fn nap(&self, time: Duration) {
+impl Sleep for Seat {
+    async fn sleep(&self, time: Duration) {
         self.pause(time).await;
     }
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::outcome::{Answer, NoAnswer};
-use shared::ports::Partners;
-use shared::request::PartnerRequest;
+use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::request::{PartnerRequest, Partners};
 
 use super::super::faults::Fault;
 use super::super::partner::{Arrival, Conduct, Illness, Partner};

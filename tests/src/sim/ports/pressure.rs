@@ -2,25 +2,25 @@
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use shared::batch::Batches;
-use shared::budget::{Budget, Spending};
-use shared::cap::{Count, Counter};
-use shared::contact::{ContactId, Fields, Upsert, Upserted};
-use shared::key::EventId;
+use shared::arrival::secrets::SecretStore;
+use shared::arrival::signature::Secret;
+use shared::base::document::Stored;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::cap::{Caps, Count, CountError, Counter};
+use shared::effects::contact::{ContactId, Contacts, Fields, Upsert, Upserted};
 use shared::ledger::Lease;
-use shared::limit::Draw;
+use shared::ledger::batch::{BatchStore, Batches};
+use shared::limits::budget::{Budget, Budgets, Spending};
+use shared::limits::pressure::{Breakers, Slots, State, Swapped, Take, Taken};
+use shared::limits::rates::{Draw, Drawn, Limits};
 use shared::model::{
     ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure,
     ModelSecrets,
 };
-use shared::ports::{
-    BatchStore, BoardStore, Boards, Breakers, Budgets, Caps, Contacts, CountError, Drawn, Latest, Limits, SecretStore,
-    Slots, Swapped, Taken, Unavailable, WriteError,
-};
-use shared::pressure::{State, Take};
-use shared::signature::Secret;
-use shared::switchboard::{Board, Stored};
-use shared::time::Timestamp;
+use shared::operate::stale::Latest;
+use shared::operate::switchboard::{Board, BoardStore, Boards};
 
 use super::{Call, Seat, told};
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use shared::event::Event;
+use shared::arrival::event::Event;
+use shared::base::errors::Unavailable;
 use shared::ledger::Reason;
+use shared::ledger::queue::{DeadLetter, DeadLetters, Queue, Tick, Ticks, Visibility};
 use shared::model::ModelQueue;
-use shared::ports::{DeadLetter, DeadLetters, Queue, Tick, Ticks, Unavailable, Visibility};
 
 use super::{Call, Seat, short, told};
 

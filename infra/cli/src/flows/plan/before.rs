@@ -1,10 +1,10 @@
 //! What happens before the first effect: what is found out, what guards ask, whom an approval asks.
 
 use serde_json::{Map, Value, json};
-use shared::flow::{Approval, Cap, Consent, Flow, Guard, Origin, QuietHours};
-use shared::guard::{Judgement, judge};
-use shared::template::Scope;
-use shared::time::Timestamp;
+use shared::base::time::Timestamp;
+use shared::effects::guard::{Judgement, judge};
+use shared::flows::template::Scope;
+use shared::flows::{Approval, Cap, Consent, Flow, Guard, Origin, QuietHours};
 
 /// As if all had been found out: later templates read it.
 pub(super) fn assumed_found(flow: &Flow) -> Map<String, Value> {

@@ -1,0 +1,92 @@
+//! How a row and a payload stand in DynamoDB: what senders and partners say as JSON text.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_item};
+use tracing::warn;
+
+use super::ledger::PORT;
+use super::text;
+use crate::base::errors::Unavailable;
+use crate::base::id::EventId;
+use crate::ledger::Row;
+use crate::ledger::text::unquoted;
+
+pub(super) const ROW: &str = "event";
+pub(super) const PAYLOAD: &str = "payload";
+
+pub(super) type Item = HashMap<String, AttributeValue>;
+
+pub(super) fn key(id: &EventId, sort: &str) -> Item {
+    HashMap::from([("pk".into(), text(id.as_str())), ("sk".into(), text(sort))])
+}
+
+/// The item's key takes the place of the `id`.
+pub(super) fn item(row: &Row) -> Result<Item, Unavailable> {
+    let mut item = attributes_of(row)?;
+    item.remove("id");
+    item.extend(key(&row.id, ROW));
+    Ok(item)
+}
+
+pub(super) fn attributes_of(row: &Row) -> Result<Item, Unavailable> {
+    to_item(row).map_err(unreadable)
+}
+
+pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
+    if let Some(id) = item.remove("pk") {
+        item.insert("id".into(), id);
+    }
+    from_item(item).map_err(unreadable)
+}
+
+/// A row of a list. One that a newer version wrote must not hide all the others.
+pub(super) fn readable(item: Item) -> Option<Row> {
+    let id = item.get("pk").and_then(|id| id.as_s().ok()).cloned();
+    row_of(item).inspect_err(|error| warn!(event = id, %error, "left out of a list")).ok()
+}
+
+pub(super) fn json(value: &impl Serialize) -> Result<String, Unavailable> {
+    serde_json::to_string(value).map_err(|error| unreadable(unquoted(&error)))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(text: Option<&AttributeValue>) -> Result<T, Unavailable> {
+    let text = text.and_then(|text| text.as_s().ok()).map_or("", String::as_str);
+    serde_json::from_str(text).map_err(|error| unreadable(unquoted(&error)))
+}
+
+pub(super) fn unreadable(error: impl std::fmt::Display) -> Unavailable {
+    Unavailable { port: PORT, why: format!("a row is not readable: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrival::event::Event;
+    use crate::base::time::Timestamp;
+
+    #[test]
+    fn a_row_of_tomorrow_is_left_out_of_a_list_and_an_error_alone() {
+        let row = Row::admitted(&Event::malformed("m", "", Timestamp::from_secs(1)), Timestamp::from_secs(1));
+        let mut stored = item(&row).expect("an item");
+        assert_eq!(readable(stored.clone()), Some(row));
+        stored.insert("state".into(), text("a state of tomorrow"));
+        assert_eq!(readable(stored.clone()), None);
+        assert!(row_of(stored).is_err());
+    }
+
+    #[test]
+    fn an_error_quotes_nothing_of_what_is_stored() {
+        let stored = text(r#""ada@example.com""#);
+        let error = from_json::<Vec<u8>>(Some(&stored)).expect_err("it is no list");
+        assert!(!error.to_string().contains("example.com"), "{error}");
+        let row = Row::admitted(&Event::malformed("m", "", Timestamp::from_secs(1)), Timestamp::from_secs(1));
+        let mut spoiled = item(&row).expect("an item");
+        spoiled.insert("effects".into(), stored);
+        let error = row_of(spoiled).expect_err("it has no effects");
+        assert!(!error.to_string().contains("example.com"), "{error}");
+    }
+}

@@ -1,0 +1,60 @@
+//! What was applied last, on DynamoDB: one item an entity in the limits' table.
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+
+use super::{number, text, unavailable};
+use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
+use crate::operate::stale::Latest;
+
+const PORT: &str = "the latest events";
+
+/// What is there is not newer.
+const NOT_NEWER: &str = "attribute_not_exists(pk) OR received_at < :received_at";
+const WRITE: &str = "SET received_at = :received_at, expires_at = :expires_at";
+
+/// The latest events in the limits' table.
+#[derive(Clone, Debug)]
+pub struct DynamoLatest {
+    client: Client,
+    table: String,
+}
+
+impl DynamoLatest {
+    /// The latest events in this table.
+    pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), table: table.into() }
+    }
+}
+
+#[async_trait]
+impl Latest for DynamoLatest {
+    async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
+        let get = self.client.get_item().table_name(&self.table).key("pk", text(key)).consistent_read(true);
+        let item = get.send().await.map_err(unavailable(PORT))?.item;
+        let millis = item.and_then(|item| item.get("received_at")?.as_n().ok()?.parse().ok());
+        Ok(millis.map(Timestamp::from_millis))
+    }
+
+    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key("pk", text(key))
+            .update_expression(WRITE)
+            .condition_expression(NOT_NEWER)
+            .expression_attribute_values(":received_at", number(received_at.millis()))
+            .expression_attribute_values(":expires_at", number(expires_at));
+        match update.send().await {
+            Ok(_) => Ok(()),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
+                _ => Err(unavailable(PORT)(error)),
+            },
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The ledger on DynamoDB: one item an event, one conditional write a transition.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update};
+use futures::future::try_join_all;
+use serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value;
+
+use crate::arrival::event::Event;
+use crate::base::errors::{Unavailable, WriteError};
+use crate::base::id::EventId;
+use crate::base::time::Timestamp;
+use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows, SHARDS};
+
+use super::items::{Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, readable, row_of, unreadable};
+use super::{number, text, unavailable};
+
+pub(super) const PORT: &str = "the ledger";
+
+/// The event is new, or it is done and its key is forgotten. [`Row::forgotten`] says the same.
+const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now)";
+
+/// Nobody holds the event, and its time has come. [`Row::claimable`] says the same.
+const CLAIMABLE: &str = "#state = :queued \
+    OR (#state = :retrying AND #retry_at <= :now) \
+    OR (#state = :running AND #lease_until < :now)";
+
+/// What a claim changes. [`Lease::won`] says the same.
+const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
+    #history = list_append(#history, :moment) \
+    REMOVE #retry_at, #parked, #parked_at";
+
+/// The same, with the intents to call the first effects, unless the ledger knows of an effect already.
+const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
+    #history = list_append(#history, :moment), #effects = if_not_exists(#effects, :first) \
+    REMOVE #retry_at, #parked, #parked_at";
+
+/// The writer still holds the event, and no later write of its own has landed. Equality lets the
+/// SDK's repetition of a write through whose first try did land.
+const HELD: &str = "#epoch = :epoch AND #step <= :step";
+
+/// Nobody has written the row since it was read.
+const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step)";
+
+/// A shard of the index of parked events, and the part of it that was parked from one moment to another.
+const OF_SHARD: &str = "parked = :shard";
+const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
+
+/// There is no row.
+const ABSENT: &str = "attribute_not_exists(pk)";
+
+/// This very write has landed: the SDK repeats one whose answer was late. Who wrote, when and why is in the
+/// history, so that two operators still exclude each other.
+const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history)";
+
+/// The payload is still the one that was meant: the event did not die again meanwhile.
+const SAME_REPLAY: &str = "#replay = :replay";
+
+/// How many rows of a shard are read at once. A row has some kilobytes.
+const PAGE: usize = 200;
+
+/// The row's attributes that a transition may take away.
+const REMOVABLE: [&str; 10] =
+    ["lease_until", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
+
+/// The ledger's table.
+#[derive(Clone, Debug)]
+pub struct DynamoLedger {
+    client: Client,
+    table: String,
+}
+
+impl DynamoLedger {
+    /// The ledger in this table.
+    pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), table: table.into() }
+    }
+
+    async fn update(&self, row: &Row, condition: &str, values: Item) -> Result<(), WriteError> {
+        let change = Change::of(row, values)?;
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key(&row.id, ROW)))
+            .set_expression_attribute_names(Some(names(&[&change.expression, condition])))
+            .set_expression_attribute_values(Some(change.values))
+            .update_expression(change.expression)
+            .condition_expression(condition)
+            .send()
+            .await
+            .map_err(fenced)?;
+        Ok(())
+    }
+
+    /// The write of a lease's progress, as one part of a transaction.
+    pub(super) fn recording(&self, lease: &Lease) -> Result<Update, Unavailable> {
+        let change = Change::of(lease.row(), Item::new())?;
+        let update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(key(&lease.row().id, ROW)))
+            .set_expression_attribute_names(Some(names(&[&change.expression, HELD])))
+            .set_expression_attribute_values(Some(change.values))
+            .update_expression(change.expression)
+            .condition_expression(HELD);
+        update.build().map_err(|error| Unavailable { port: PORT, why: error.to_string() })
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    async fn get(&self, id: &EventId, sort: &str) -> Result<Option<Item>, Unavailable> {
+        let get = self.client.get_item().table_name(&self.table).set_key(Some(key(id, sort))).consistent_read(true);
+        Ok(get.send().await.map_err(unavailable(PORT))?.item)
+    }
+
+    /// The oldest rows of all shards, or the newest, in that order. A shard is read a page at a time, and on only
+    /// while it may have one that belongs among them.
+    async fn shards(
+        &self,
+        oldest_first: bool,
+        ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
+        limit: usize,
+    ) -> Result<Vec<Row>, Unavailable> {
+        let order = |one: Option<Timestamp>, other| if oldest_first { one.cmp(&other) } else { other.cmp(&one) };
+        let page = i32::try_from((limit / SHARDS.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
+        let query = |shard: &str, from: Option<Item>| {
+            let query = self.client.query().table_name(&self.table).index_name("parked").limit(page);
+            let query = query.scan_index_forward(oldest_first);
+            ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from)).send()
+        };
+        let mut rows: Vec<Row> = Vec::new();
+        let mut open: Vec<(&str, Option<Item>)> = SHARDS.iter().map(|shard| (*shard, None)).collect();
+        while !open.is_empty() {
+            let pages = try_join_all(open.iter().map(|(shard, from)| query(shard, from.clone()))).await;
+            let mut cut = Vec::new();
+            for ((shard, _), page) in open.iter().zip(pages.map_err(unavailable(PORT))?) {
+                let read: Vec<Row> = page.items.unwrap_or_default().into_iter().filter_map(readable).collect();
+                let end = read.last().map(|row| row.parked_at);
+                cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), end)));
+                rows.extend(read);
+            }
+            rows.sort_by(|one, other| order(one.parked_at, other.parked_at));
+            rows.truncate(limit);
+            let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.parked_at);
+            let ends = |end: Option<_>| end.zip(last).is_some_and(|(end, last)| order(end, last) != Ordering::Less);
+            open = cut.into_iter().filter_map(|(shard, key, end)| (!ends(end)).then_some((shard, key))).collect();
+        }
+        Ok(rows)
+    }
+}
+
+#[async_trait]
+impl Admissions for DynamoLedger {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item(row)?))
+            .condition_expression(ADMISSIBLE)
+            .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
+            .expression_attribute_values(":succeeded", text("succeeded"))
+            .expression_attribute_values(":noop", text("noop"))
+            .expression_attribute_values(":dropped", text("dropped"))
+            .expression_attribute_values(":now", number(now.secs()))
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
+        match put.send().await {
+            Ok(_) => Ok(Admission::New),
+            Err(error) => match refused_put(&error) {
+                Some(row) => Ok(Admission::Duplicate(Box::new(row_of(row)?))),
+                None => Err(unavailable(PORT)(error)),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl Claims for DynamoLedger {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+        let change = if claim.first.is_empty() { CLAIM } else { CLAIM_AND_INTEND };
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key(id, ROW)))
+            .update_expression(change)
+            .condition_expression(CLAIMABLE)
+            .set_expression_attribute_names(Some(names(&[change, CLAIMABLE])))
+            .set_expression_attribute_values(Some(claim_values(claim)?))
+            .return_values(ReturnValue::AllOld)
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
+        match update.send().await {
+            Ok(updated) => Ok(Ok(Lease::won(row_of(updated.attributes.unwrap_or_default())?, claim))),
+            Err(error) => match refused_update(&error) {
+                Some(Some(row)) => Ok(Err(row_of(row)?.refused())),
+                Some(None) => Ok(Err(Found::Nothing)),
+                None => Err(unavailable(PORT)(error)),
+            },
+        }
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.update(lease.row(), HELD, Item::new()).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.update(closed.row(), HELD, Item::new()).await
+    }
+}
+
+#[async_trait]
+impl Rows for DynamoLedger {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        self.get(id, ROW).await?.map(row_of).transpose()
+    }
+}
+
+#[async_trait]
+impl Records for DynamoLedger {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.shards(false, |query| query.key_condition_expression(OF_SHARD), limit).await
+    }
+
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        // DynamoDB refuses to look between a moment and an earlier one.
+        if since > until {
+            return Ok(Vec::new());
+        }
+        let within = |query: QueryFluentBuilder| {
+            let query = query.key_condition_expression(OF_SHARD_WITHIN);
+            let query = query.expression_attribute_values(":since", number(since.millis()));
+            query.expression_attribute_values(":until", number(until.millis()))
+        };
+        self.shards(true, within, limit).await
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        let mut item = key(&event.id, PAYLOAD);
+        item.insert("event".into(), text(&json(event)?));
+        item.insert("replay".into(), number(event.replay));
+        item.insert("expires_at".into(), number(expires_at));
+        self.client.put_item().table_name(&self.table).set_item(Some(item)).send().await.map_err(unavailable(PORT))?;
+        Ok(())
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        let found = self.get(id, PAYLOAD).await?;
+        found.map(|item| from_json(item.get("event"))).transpose()
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .set_key(Some(key(&event.id, PAYLOAD)))
+            .condition_expression(SAME_REPLAY)
+            .set_expression_attribute_names(Some(names(&[SAME_REPLAY])))
+            .expression_attribute_values(":replay", number(event.replay));
+        match delete.send().await {
+            Err(error) if !is_refused_delete(&error) => Err(unavailable(PORT)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        let Some(seen) = seen else {
+            return self.update(next, &format!("{ABSENT} OR {LANDED}"), Item::new()).await;
+        };
+        let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
+        self.update(next, &format!("{UNCHANGED} OR {LANDED}"), values).await
+    }
+}
+
+/// A whole row as an update: what it has is set, what it lacks is removed.
+struct Change {
+    expression: String,
+    values: Item,
+}
+
+impl Change {
+    /// With the values that the condition names.
+    fn of(row: &Row, more: Item) -> Result<Self, Unavailable> {
+        let mut attributes = attributes_of(row)?;
+        attributes.remove("id");
+        let removed: Vec<&str> = REMOVABLE.into_iter().filter(|name| !attributes.contains_key(*name)).collect();
+        let expression = set_and_remove(attributes.keys(), &removed);
+        let values = attributes.into_iter().map(|(name, value)| (format!(":{name}"), value)).chain(more).collect();
+        Ok(Change { expression, values })
+    }
+}
+
+fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
+    let mut values = HashMap::from([
+        (":queued".into(), text("queued")),
+        (":retrying".into(), text("retrying")),
+        (":running".into(), text("running")),
+        (":now".into(), number(claim.now.millis())),
+        (":until".into(), number(claim.lease_until().millis())),
+        (":one".into(), number(1)),
+        (":zero".into(), number(0)),
+        (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
+    ]);
+    if !claim.first.is_empty() {
+        values.insert(":first".into(), text(&json(&claim.first_intents())?));
+    }
+    Ok(values)
+}
+
+fn set_and_remove<'n>(set: impl Iterator<Item = &'n String>, removed: &[&str]) -> String {
+    let set: Vec<String> = set.map(|name| format!("#{name} = :{name}")).collect();
+    let removed: Vec<String> = removed.iter().map(|name| format!("#{name}")).collect();
+    let remove = if removed.is_empty() { String::new() } else { format!(" REMOVE {}", removed.join(", ")) };
+    format!("SET {}{remove}", set.join(", "))
+}
+
+/// The names behind the `#placeholders` of some expressions: many plain ones are reserved words.
+fn names(expressions: &[&str]) -> HashMap<String, String> {
+    let words = expressions
+        .iter()
+        .flat_map(|expression| expression.split(|c: char| !(c == '#' || c == '_' || c.is_alphanumeric())));
+    words.filter_map(|word| Some((word.to_owned(), word.strip_prefix('#')?.to_owned()))).collect()
+}
+
+/// The row that refused a put, if it was refused.
+fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
+    match error.as_service_error()? {
+        PutItemError::ConditionalCheckFailedException(failed) => failed.item.clone(),
+        _ => None,
+    }
+}
+
+/// The row that refused an update, if it was refused; there may be none.
+fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item>> {
+    match error.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),
+        _ => None,
+    }
+}
+
+fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
+    matches!(error.as_service_error(), Some(DeleteItemError::ConditionalCheckFailedException(_)))
+}
+
+fn fenced<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<UpdateItemError, R>) -> WriteError {
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(_)) => WriteError::Fenced,
+        _ => WriteError::Unavailable(unavailable(PORT)(error)),
+    }
+}

@@ -1,0 +1,74 @@
+//! The ports on AWS.
+
+mod items;
+mod ledger;
+mod sqs;
+mod ssm;
+
+mod budgets;
+mod caps;
+mod contacts;
+mod documents;
+mod latest;
+mod limits;
+mod pressure;
+
+use std::time::Duration;
+
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+
+pub use budgets::DynamoBudgets;
+pub use caps::DynamoCaps;
+pub use contacts::DynamoContacts;
+pub use documents::{DynamoBatches, DynamoBoard};
+pub use latest::DynamoLatest;
+pub use ledger::DynamoLedger;
+pub use limits::DynamoLimits;
+pub use pressure::DynamoPressure;
+pub use sqs::{SqsDeadLetters, SqsEvents};
+pub use ssm::SsmSecrets;
+
+use crate::base::errors::Unavailable;
+
+/// The SDK's configuration, from the standard AWS environment variables.
+///
+/// The SDK's own retries are bounded, because a sender of webhooks hangs up after three seconds and a
+/// batch has a deadline.
+pub async fn aws() -> SdkConfig {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(1))
+        .operation_attempt_timeout(Duration::from_millis(1200))
+        .operation_timeout(Duration::from_millis(2500))
+        .build();
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .timeout_config(timeouts)
+        .retry_config(RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(50)))
+        .load()
+        .await
+}
+
+/// What an SDK error is to the core. Its code says enough: its message may quote an item, and so
+/// somebody's email.
+fn unavailable<E, R>(port: &'static str) -> impl Fn(SdkError<E, R>) -> Unavailable
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    move |error| {
+        let why = error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned);
+        Unavailable { port, why }
+    }
+}
+
+/// A text as DynamoDB takes it.
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+/// A number as DynamoDB takes it.
+fn number(value: impl ToString) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}

@@ -1,0 +1,206 @@
+//! The queues on SQS.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_config::SdkConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+
+use crate::arrival::event::Event;
+use crate::base::errors::Unavailable;
+use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Visibility};
+
+use super::unavailable;
+
+const PORT: &str = "the queue";
+
+/// For how long a message is hidden at most. SQS allows twelve hours, from when it was received: the time since
+/// then is off that. What waits longer comes back, is told that it is too early, and waits on.
+const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600 - 15 * 60);
+
+/// SQS takes this many messages at once, and a mebibyte of them together: no source may send more.
+const BATCH: usize = 10;
+
+/// The queue of events.
+#[derive(Clone, Debug)]
+pub struct SqsEvents {
+    client: Client,
+    url: String,
+}
+
+impl SqsEvents {
+    /// The queue at this URL.
+    pub fn new(aws: &SdkConfig, url: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), url: url.into() }
+    }
+}
+
+#[async_trait]
+impl Queue for SqsEvents {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        self.client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(&event.group)
+            .message_deduplication_id(event.deduplication_id())
+            .message_body(body(event)?)
+            .send()
+            .await
+            .map_err(unavailable(PORT))?;
+        Ok(())
+    }
+
+    /// Chunk after chunk, not side by side: events of one group must arrive in order.
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::with_capacity(events.len());
+        for chunk in events.chunks(BATCH) {
+            let answers = self.send_chunk(chunk).await;
+            sent.extend(answers.unwrap_or_else(|error| vec![Err(error); chunk.len()]));
+        }
+        sent
+    }
+}
+
+impl SqsEvents {
+    /// One `SendMessageBatch`. SQS answers for each entry by the name that we gave it.
+    async fn send_chunk(&self, chunk: &[Event]) -> Result<Vec<Result<(), Unavailable>>, Unavailable> {
+        let entries: Vec<_> = chunk.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+        let send = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries));
+        let failed = send.send().await.map_err(unavailable(PORT))?.failed;
+        let why = |index: usize| failed.iter().find(|failed| failed.id == index.to_string());
+        Ok((0..chunk.len())
+            .map(|index| why(index).map_or(Ok(()), |failed| Err(unavailable_because(failed.code.clone()))))
+            .collect())
+    }
+}
+
+fn entry((index, event): (usize, &Event)) -> Result<SendMessageBatchRequestEntry, Unavailable> {
+    SendMessageBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message_group_id(&event.group)
+        .message_deduplication_id(event.deduplication_id())
+        .message_body(body(event)?)
+        .build()
+        .map_err(|error| unavailable_because(error.to_string()))
+}
+
+fn body(event: &Event) -> Result<String, Unavailable> {
+    serde_json::to_string(event).map_err(|error| unavailable_because(error.to_string()))
+}
+
+#[async_trait]
+impl Depths for SqsEvents {
+    async fn depth(&self) -> Result<Depth, Unavailable> {
+        const QUEUED: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessages;
+        const IN_FLIGHT: QueueAttributeName = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
+        let get = self.client.get_queue_attributes().queue_url(&self.url);
+        let found = get.attribute_names(QUEUED).attribute_names(IN_FLIGHT).send().await.map_err(unavailable(PORT))?;
+        let counts = found.attributes.unwrap_or_default();
+        let count = |name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or_default();
+        Ok(Depth { queued: count(QUEUED), in_flight: count(IN_FLIGHT) })
+    }
+}
+
+#[async_trait]
+impl Visibility for SqsEvents {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        postpone(&self.client, &self.url, receipt, delay).await
+    }
+}
+
+async fn postpone(client: &Client, url: &str, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+    let change = client.change_message_visibility().queue_url(url).receipt_handle(receipt);
+    change.visibility_timeout(whole_seconds(delay)).send().await.map_err(unavailable(PORT))?;
+    Ok(())
+}
+
+/// The queue of dead letters.
+#[derive(Clone, Debug)]
+pub struct SqsDeadLetters {
+    client: Client,
+    url: String,
+}
+
+impl SqsDeadLetters {
+    /// The queue at this URL.
+    pub fn new(aws: &SdkConfig, url: impl Into<String>) -> Self {
+        Self { client: Client::new(aws), url: url.into() }
+    }
+}
+
+#[async_trait]
+impl DeadLetters for SqsDeadLetters {
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
+        let death = &letter.death;
+        let mut send = self
+            .client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(&letter.group)
+            .message_deduplication_id(&letter.deduplication_id)
+            .message_body(&letter.body)
+            .message_attributes("reason", attribute(death.reason.as_str())?)
+            .message_attributes("error", attribute(&death.error)?)
+            .message_attributes("attempts", attribute(&death.attempts.to_string())?)
+            .message_attributes("died_at", attribute(&death.at.to_string())?);
+        if let Some(effect) = &death.effect {
+            send = send.message_attributes("effect", attribute(effect)?);
+        }
+        send.send().await.map_err(unavailable(PORT))?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Visibility for SqsDeadLetters {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        postpone(&self.client, &self.url, receipt, delay).await
+    }
+}
+
+#[async_trait]
+impl Ticks for SqsDeadLetters {
+    async fn send(&self, tick: &Tick) -> Result<(), Unavailable> {
+        let body = serde_json::to_string(tick).map_err(|error| unavailable_because(error.to_string()))?;
+        let send = self.client.send_message().queue_url(&self.url).message_group_id(LANE).message_body(body);
+        let id = format!("tick-{}", tick.batch);
+        send.message_deduplication_id(id).send().await.map_err(unavailable(PORT))?;
+        Ok(())
+    }
+}
+
+/// The lane's message group: one container works on it at a time.
+const LANE: &str = "lane";
+
+fn attribute(value: &str) -> Result<MessageAttributeValue, Unavailable> {
+    // SQS refuses an empty text.
+    let value = if value.is_empty() { "-" } else { value };
+    let built = MessageAttributeValue::builder().data_type("String").string_value(value).build();
+    built.map_err(|error| unavailable_because(error.to_string()))
+}
+
+/// SQS counts whole seconds. Rounding up keeps a message from coming before its time.
+fn whole_seconds(delay: Duration) -> i32 {
+    let delay = delay.min(MAX_VISIBILITY);
+    let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    i32::try_from(seconds).unwrap_or(i32::MAX)
+}
+
+fn unavailable_because(why: String) -> Unavailable {
+    Unavailable { port: PORT, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_never_comes_before_its_time() {
+        assert_eq!(whole_seconds(Duration::ZERO), 0);
+        assert_eq!(whole_seconds(Duration::from_millis(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_millis(2000)), 2);
+        assert_eq!(whole_seconds(Duration::from_millis(2001)), 3);
+        assert_eq!(whole_seconds(Duration::MAX), 42_300, "a function runs for a quarter of an hour at most");
+    }
+}

@@ -1,0 +1,97 @@
+//! An accepted event, as it travels on the queue.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::key::{self, KeyError, Names};
+use crate::base::id::EventId;
+use crate::base::time::Timestamp;
+use crate::base::trace::Trace;
+use crate::flows::Flow;
+
+/// An event whose sender is proven and whose fields are trimmed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id, derived from its key.
+    pub id: EventId,
+    /// The flow that acts on it.
+    pub flow: String,
+    /// The version of the schema that it matched.
+    pub version: u32,
+    /// Who sent it.
+    pub source: String,
+    /// When it arrived.
+    pub received_at: Timestamp,
+    /// The trace that it belongs to.
+    pub trace: Trace,
+    /// Its message group: events of one group are processed in order.
+    pub group: String,
+    /// How often it was sent through the queue again: replayed, or approved.
+    #[serde(default)]
+    pub replay: u32,
+    /// The fields that the flow's schema lists.
+    pub payload: Value,
+}
+
+impl Event {
+    /// Keys a trimmed payload of this version.
+    pub fn new(
+        flow: &Flow,
+        version: u32,
+        payload: Value,
+        names: Names<'_>,
+        received_at: Timestamp,
+        trace: Trace,
+    ) -> Result<Self, KeyError> {
+        Ok(Event {
+            id: key::derive(flow, &payload, names)?,
+            flow: flow.name.clone(),
+            version,
+            source: flow.on.source.clone(),
+            received_at,
+            trace,
+            group: key::group(flow, &payload)?,
+            replay: 0,
+            payload,
+        })
+    }
+
+    /// A message that is no event, as the record that is kept of it.
+    pub fn malformed(message_id: &str, body: &str, now: Timestamp) -> Self {
+        Event {
+            id: EventId::named(message_id),
+            flow: "(malformed)".into(),
+            version: 0,
+            source: "(unknown)".into(),
+            received_at: now,
+            trace: Trace::start(0, 0, 0),
+            group: message_id.to_owned(),
+            replay: 0,
+            payload: Value::String(body.to_owned()),
+        }
+    }
+
+    /// Whether it comes again, and not for the first time.
+    pub fn is_replay(&self) -> bool {
+        self.replay > 0
+    }
+
+    /// The header fields that make a request a span of the event's trace. A replay says that it is one:
+    /// its trace is the first delivery's.
+    pub fn trace_headers(&self, span: u64) -> Vec<(String, String)> {
+        let parent = ("traceparent".to_owned(), self.trace.child(span).to_string());
+        let replay = self.is_replay().then(|| ("tracestate".to_owned(), format!("ledgerline=replay:{}", self.replay)));
+        [parent].into_iter().chain(replay).collect()
+    }
+
+    /// What the queue deduplicates by.
+    ///
+    /// SQS remembers an id for five minutes after delivery, too: a replay under the first id would
+    /// be swallowed with a success. So the id carries the replay's number.
+    pub fn deduplication_id(&self) -> String {
+        match self.replay {
+            0 => self.id.to_string(),
+            replay => format!("{}-r{replay}", self.id),
+        }
+    }
+}

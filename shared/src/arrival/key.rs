@@ -1,0 +1,245 @@
+//! The key: what makes two deliveries the same event.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::base::id::{EventId, Parts, hex};
+use crate::base::time::Timestamp;
+use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, Normalizer, Part};
+
+/// What the sender calls an event, besides its fields.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'n> {
+    /// The provider's own id of the event, from signed content.
+    pub id: Option<&'n str>,
+    /// The header `Idempotency-Key`.
+    pub idempotency_key: Option<&'n str>,
+}
+
+/// The event cannot be keyed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// A field that the key or the order needs has no value that two deliveries could agree in.
+    #[error("`{0}` must be a text, a whole number or a boolean")]
+    NotPlain(String),
+    /// A field that should be a moment is none.
+    #[error("`{0}` must be a moment in RFC 3339")]
+    NoMoment(String),
+    /// The key needs the provider's own id of the event, and there is none.
+    #[error("the event has no id")]
+    NoId,
+    /// The flow demands an `Idempotency-Key`, and there is none.
+    #[error("the header Idempotency-Key is missing")]
+    HeaderMissing,
+    /// The `Idempotency-Key` is not one.
+    #[error("the header Idempotency-Key must have 1 to 255 visible characters")]
+    HeaderMalformed,
+}
+
+/// Derives the id of an event of this flow. The flow's name and its key's version are part of it.
+pub fn derive(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<EventId, KeyError> {
+    let hash = Parts::new("event").and(&flow.name).and(&flow.key.version.to_string());
+    let hash = match (flow.key.header, names.idempotency_key) {
+        (Header::Required, None) => return Err(KeyError::HeaderMissing),
+        (Header::Required | Header::Preferred, Some(header)) => hash.and("header").and(header_key(header)?),
+        (Header::Preferred, None) | (Header::Ignored, _) => from_fields(hash, &flow.key, payload, names.id)?,
+    };
+    Ok(hash.id())
+}
+
+/// The queue's message group of an event: its ordering entity, hashed, because it may be an email.
+pub fn group(flow: &Flow, payload: &Value) -> Result<String, KeyError> {
+    let entity = text(&flow.order_by, payload)?;
+    let mut group = Parts::new("group").and(&flow.name).and(&entity).hex();
+    group.truncate(32);
+    Ok(group)
+}
+
+/// The hash of a payload: whether two deliveries under one key say the same.
+pub fn fingerprint(payload: &Value) -> String {
+    let mut fingerprint = Parts::new("payload").and(&payload.to_string()).hex();
+    fingerprint.truncate(32);
+    fingerprint
+}
+
+fn from_fields(hash: Parts, key: &Key, payload: &Value, id: Option<&str>) -> Result<Parts, KeyError> {
+    let mut hash = hash.and("fields");
+    for field in &key.fields {
+        hash = hash.and(&part(field, payload, id)?);
+    }
+    match &key.bucket {
+        Some(Bucket { field, every }) => {
+            let moment = moment(&Part::Field(field.clone()), &text(field, payload)?)?;
+            Ok(hash.and(&moment.floor(*every).to_string()))
+        }
+        None => Ok(hash),
+    }
+}
+
+/// The key inside the header: a structured field's string, quoted, or bare as many senders write it.
+fn header_key(header: &str) -> Result<&str, KeyError> {
+    let header = header.trim();
+    let bare = header.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(header);
+    let legal = (1..=255).contains(&bare.len()) && bare.bytes().all(|byte| byte.is_ascii_graphic());
+    legal.then_some(bare).ok_or(KeyError::HeaderMalformed)
+}
+
+fn part<'v>(key: &KeyField, payload: &'v Value, id: Option<&'v str>) -> Result<Cow<'v, str>, KeyError> {
+    let value = match &key.part {
+        Part::Id => Cow::Borrowed(id.filter(|id| !id.is_empty()).ok_or(KeyError::NoId)?),
+        Part::Field(field) => text(field, payload)?,
+    };
+    key.normalize.iter().try_fold(value, |value, step| normalize(*step, &key.part, value))
+}
+
+/// A number with a fraction or an exponent is no key: beyond 2^53 two ids could round to one.
+fn text<'v>(field: &Field, payload: &'v Value) -> Result<Cow<'v, str>, KeyError> {
+    match field.of(payload) {
+        Some(Value::String(text)) => Ok(Cow::Borrowed(text)),
+        Some(Value::Bool(value)) => Ok(Cow::Owned(value.to_string())),
+        Some(Value::Number(number)) if !number.is_f64() => Ok(Cow::Owned(number.to_string())),
+        _ => Err(KeyError::NotPlain(field.to_string())),
+    }
+}
+
+fn normalize<'v>(step: Normalizer, part: &Part, value: Cow<'v, str>) -> Result<Cow<'v, str>, KeyError> {
+    Ok(Cow::Owned(match step {
+        Normalizer::Trim => value.trim().to_owned(),
+        Normalizer::Lower => value.to_lowercase(),
+        Normalizer::Sha256 => hex(&Sha256::digest(value.as_bytes())),
+        Normalizer::Date(unit) => moment(part, &value)?.floor(unit.duration()).to_string(),
+    }))
+}
+
+fn moment(part: &Part, text: &str) -> Result<Timestamp, KeyError> {
+    Timestamp::parse(text.trim()).ok_or_else(|| match part {
+        Part::Id => KeyError::NoId,
+        Part::Field(field) => KeyError::NoMoment(field.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::flows::{File, Flows};
+
+    const SOURCES: &str = include_str!("../../../infra/flows/sources.yaml");
+    const INTEGRATIONS: &str = include_str!("../../../infra/flows/integrations.yaml");
+    const FLOW: &str = "
+name: lead-routing
+version: 1
+on: {source: web-forms, type: lead.created}
+schema: {required: [a, b, at], properties: {a: {}, b: {}, at: {}}}
+order_by: a
+ttl: 24h
+effects: [{id: crm, integration: crm, request: {method: POST, path: /leads}}]
+retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
+";
+
+    fn flow(key: &str) -> Flow {
+        let text = format!("{FLOW}key: {key}\n");
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        let files = [
+            file("sources.yaml", SOURCES),
+            file("integrations.yaml", INTEGRATIONS),
+            file("flows/lead-routing.yaml", &text),
+        ];
+        let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+        flows.flow("lead-routing").expect("the flow").clone()
+    }
+
+    fn id(key: &str, payload: Value) -> Result<EventId, KeyError> {
+        derive(&flow(key), &payload, Names::default())
+    }
+
+    #[test]
+    fn fields_do_not_run_into_each_other() {
+        let key = "{version: 1, fields: [a, b]}";
+        assert_ne!(id(key, json!({"a": "ab", "b": "c"})), id(key, json!({"a": "a", "b": "bc"})));
+    }
+
+    #[test]
+    fn a_new_version_is_a_new_key() {
+        let event = json!({"a": "x"});
+        assert_ne!(id("{version: 1, fields: [a]}", event.clone()), id("{version: 2, fields: [a]}", event));
+    }
+
+    #[test]
+    fn normalisers_make_the_same_of_the_same() {
+        let key = "{version: 1, fields: [{field: a, normalize: [trim, lower, sha256]}]}";
+        assert_eq!(id(key, json!({"a": " Ada@Example.com "})), id(key, json!({"a": "ada@example.com"})));
+        let key = "{version: 1, fields: [{field: at, normalize: [date(second)]}]}";
+        let at = |text: &str| id(key, json!({"at": text}));
+        assert_eq!(at("2026-11-16T12:00:00.123Z"), at("2026-11-16T13:00:00.9+01:00"));
+        assert_ne!(at("2026-11-16T12:00:00Z"), at("2026-11-16T12:00:01Z"));
+        assert_eq!(at("yesterday"), Err(KeyError::NoMoment("at".into())));
+    }
+
+    /// Customer, store and a bucket of five minutes; event, tenant and operation; source, event and a
+    /// hashed email: the source is the flow's.
+    #[test]
+    fn the_keys_of_the_stories_can_be_written() {
+        let cart = "{version: 1, fields: [a, b], bucket: {field: at, every: 5m}}";
+        let cart = |at: &str| id(cart, json!({"a": "customer", "b": "store", "at": at}));
+        assert_eq!(cart("2026-11-16T12:00:01Z"), cart("2026-11-16T12:04:59Z"));
+        assert_ne!(cart("2026-11-16T12:04:59Z"), cart("2026-11-16T12:05:00Z"));
+        assert!(id("{version: 1, fields: [a, b, at]}", json!({"a": "evt_1", "b": "acme", "at": "upsert"})).is_ok());
+        assert!(
+            id(
+                "{version: 1, fields: [a, {field: b, normalize: [trim, lower, sha256]}]}",
+                json!({"a": "evt_1", "b": "x@y"})
+            )
+            .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_header_is_a_key_where_the_flow_says_so() {
+        let derive = |key: &str, idempotency_key: Option<&str>| {
+            derive(&flow(key), &json!({"a": "x"}), Names { id: None, idempotency_key })
+        };
+        let required = "{version: 1, header: required}";
+        assert_eq!(derive(required, None), Err(KeyError::HeaderMissing));
+        assert_eq!(derive(required, Some("\"8e03978e\"")), derive(required, Some("8e03978e")));
+        let long = "x".repeat(256);
+        for bad in ["", "\"\"", "two words", "ümlaut", &long] {
+            assert_eq!(derive(required, Some(bad)), Err(KeyError::HeaderMalformed), "{bad}");
+        }
+        let preferred = "{version: 1, header: preferred, fields: [a]}";
+        assert_ne!(derive(preferred, None), derive(preferred, Some("8e03978e")));
+        let ignored = "{version: 1, fields: [a]}";
+        assert_eq!(derive(ignored, None), derive(ignored, Some("8e03978e")));
+    }
+
+    #[test]
+    fn the_providers_own_id_is_a_key() {
+        let flow = flow("{version: 1, fields: [$id]}");
+        let of = |id: Option<&str>| derive(&flow, &json!({"a": "x"}), Names { id, idempotency_key: None });
+        assert_eq!(of(Some("msg_1")), of(Some("msg_1")));
+        assert_ne!(of(Some("msg_1")), of(Some("msg_2")));
+        assert_eq!((of(None), of(Some(""))), (Err(KeyError::NoId), Err(KeyError::NoId)));
+    }
+
+    #[test]
+    fn a_value_that_could_round_to_another_is_no_key() {
+        let key = "{version: 1, fields: [a]}";
+        assert!(id(key, json!({"a": u64::MAX})).is_ok());
+        for bad in [json!(1.5), json!(1e30), json!(null), json!([]), json!({})] {
+            assert_eq!(id(key, json!({"a": bad})), Err(KeyError::NotPlain("a".into())));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn different_fields_have_different_keys(one in any::<(String, String)>(), other in any::<(String, String)>()) {
+            let flow = flow("{version: 1, fields: [a, b]}");
+            let id = |(a, b): &(String, String)| derive(&flow, &json!({"a": a, "b": b}), Names::default());
+            prop_assert_eq!(one == other, id(&one) == id(&other));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What names an event.
+
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// An event's id: the SHA-256 of its key, in hex.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(String);
+
+impl EventId {
+    /// Takes an id that somebody names. It may not exist.
+    pub fn named(id: impl Into<String>) -> Self {
+        EventId(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Texts hashed one after another, each behind its length, so that `ab`+`c` is not `a`+`bc`.
+pub(crate) struct Parts(Sha256);
+
+impl Parts {
+    /// Starts with what is hashed, so that no id is ever a group.
+    pub(crate) fn new(purpose: &str) -> Self {
+        Parts(Sha256::new()).and(purpose)
+    }
+
+    pub(crate) fn and(mut self, part: &str) -> Self {
+        self.0.update((part.len() as u64).to_be_bytes());
+        self.0.update(part.as_bytes());
+        self
+    }
+
+    /// The hash as an event's id.
+    pub(crate) fn id(self) -> EventId {
+        EventId(self.hex())
+    }
+
+    pub(crate) fn hex(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+        text
+    })
+}

@@ -1,0 +1,156 @@
+//! Frequency caps: at most so many events reach one entity on one channel in any stretch of time.
+//!
+//! A counter lists who reached the entity lately, and when. It is written in the transaction that
+//! records the intent, under its version, so that "at most 3 a day" holds under races and crashes. An
+//! event holds one place however often it is tried, and each try moves its place to then: it is the
+//! last try that reaches the entity.
+
+use async_trait::async_trait;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::errors::{Unavailable, WriteError};
+use crate::base::id::{EventId, Parts};
+use crate::base::time::Timestamp;
+use crate::ledger::Lease;
+
+/// Who reached an entity lately.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counter {
+    /// How often it was written; 0 where it never was.
+    pub version: u64,
+    /// The places that are taken.
+    pub places: Vec<Place>,
+}
+
+/// One event's place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The event.
+    pub by: EventId,
+    /// When it was last about to reach the entity.
+    pub at: Timestamp,
+}
+
+/// All places are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// When the first of them will be free.
+    pub free_at: Timestamp,
+}
+
+/// A counter as it is to be written, in the place of the version before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Where.
+    pub key: String,
+    /// What.
+    pub counter: Counter,
+    /// When it may be forgotten, in seconds since the Unix epoch.
+    pub expires_at: i64,
+}
+
+/// The name of an entity's counter on a channel. The entity is somebody: it is told as a hash.
+pub fn key(channel: &str, entity: &str) -> String {
+    format!("cap/{}", Parts::new("cap").and(channel).and(entity).hex())
+}
+
+impl Counter {
+    /// The counter with a place for this event, if there is one.
+    pub fn take(&self, limit: u32, per: Duration, by: &EventId, now: Timestamp) -> Result<Counter, Full> {
+        let lately = |place: &&Place| place.at + per > now && place.by != *by;
+        let mut places: Vec<Place> = self.places.iter().filter(lately).cloned().collect();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        if places.len() >= limit {
+            let first = places.iter().map(|place| place.at + per).min().unwrap_or(now);
+            return Err(Full { free_at: first });
+        }
+        places.push(Place { by: by.clone(), at: now });
+        Ok(Counter { version: self.version + 1, places })
+    }
+}
+
+impl Count {
+    /// A counter of a cap that looks back so long.
+    pub fn new(key: String, counter: Counter, per: Duration, now: Timestamp) -> Self {
+        Count { key, counter, expires_at: (now + per).secs() + 1 }
+    }
+}
+
+/// Why a count was not written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CountError {
+    /// Somebody else has counted meanwhile. Nothing was written, and it may be tried again.
+    #[error("somebody else has counted meanwhile")]
+    Moved,
+    /// The row was not written, and neither was a count.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// The counters of frequency caps.
+#[async_trait]
+pub trait Caps: Send + Sync {
+    /// A counter, now.
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable>;
+
+    /// Records the lease's progress and the counts, all or nothing.
+    async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_secs(1_794_819_600) + Duration::from_secs(secs)
+    }
+
+    fn id(n: u32) -> EventId {
+        EventId::named(n.to_string())
+    }
+
+    #[test]
+    fn the_fourth_of_a_day_finds_no_place_until_the_first_is_a_day_old() {
+        let mut counter = Counter::default();
+        for n in 0..3 {
+            counter = counter.take(3, DAY, &id(n), at(u64::from(n))).expect("a place");
+        }
+        assert_eq!(counter.take(3, DAY, &id(9), at(10)), Err(Full { free_at: at(0) + DAY }));
+        assert!(counter.take(3, DAY, &id(9), at(0) + DAY).is_ok());
+    }
+
+    #[test]
+    fn an_event_that_is_tried_again_moves_its_own_place() {
+        let counter = Counter::default().take(1, DAY, &id(1), at(0)).expect("a place");
+        let moved = counter.take(1, DAY, &id(1), at(3600)).expect("its own");
+        assert_eq!(moved.places, [Place { by: id(1), at: at(3600) }]);
+        assert_eq!(moved.take(1, DAY, &id(2), at(3601)), Err(Full { free_at: at(3600) + DAY }));
+    }
+
+    proptest! {
+        /// However they come, no stretch of time as long as the window has more than the limit.
+        #[test]
+        fn no_window_has_more_than_the_limit(
+            limit in 1u32..5,
+            gaps in proptest::collection::vec((0u64..2000, 0u32..30), 1..60),
+        ) {
+            let (mut counter, mut now, mut reached) = (Counter::default(), 0, Vec::<(u32, u64)>::new());
+            for (gap, event) in gaps {
+                now += gap;
+                if let Ok(next) = counter.take(limit, Duration::from_secs(3600), &id(event), at(now)) {
+                    counter = next;
+                    reached.retain(|(other, _)| *other != event);
+                    reached.push((event, now));
+                    let lately = reached.iter().filter(|(_, then)| then + 3600 > now).count();
+                    prop_assert!(lately <= limit as usize);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The request that an effect sends, from its templates and the event.
+
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::outcome::{Answer, NoAnswer};
+use crate::arrival::event::Event;
+use crate::arrival::signature::Secret;
+use crate::flows::template::{Body, Path, TemplateError};
+use crate::flows::{Action, Call, Effect, Integration, Lookup, Request};
+use crate::ledger::Row;
+
+/// A call to a partner, ready to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartnerRequest {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The integration's name.
+    pub integration: String,
+    /// The integration's base URL, and the path below it.
+    pub base_url: String,
+    /// The path, encoded.
+    pub path: String,
+    /// The header fields, without the authorization.
+    pub headers: Vec<(String, String)>,
+    /// What proves us to the partner, as a bearer token.
+    pub bearer: Option<Secret>,
+    /// The JSON body.
+    pub body: Option<Value>,
+    /// How long to wait for the answer.
+    pub timeout: Duration,
+}
+
+/// What a request is made for and with. `row` knows the results of the effects before it.
+#[derive(Clone, Debug)]
+pub struct Occasion<'o> {
+    /// The effect that is called or looked up.
+    pub effect: &'o Effect,
+    /// What it calls.
+    pub call: &'o Call,
+    /// Its partner.
+    pub integration: &'o Integration,
+    /// The event that it is done for.
+    pub event: &'o Event,
+    /// What is known of the event.
+    pub row: &'o Row,
+    /// The id of the span that this request is.
+    pub span: u64,
+    /// What proves us to the partner.
+    pub bearer: Option<Secret>,
+}
+
+impl Occasion<'_> {
+    /// The request that calls the effect, under the same key each time, replays included.
+    pub fn request(self) -> Result<PartnerRequest, TemplateError> {
+        let Request { method, path, body } = &self.call.request;
+        let key = format!("{}/{}", self.event.id, self.effect.id);
+        let header = (self.integration.idempotency_header.clone(), key);
+        self.render(method.as_str(), path, body.as_ref(), Some(header))
+    }
+
+    /// The request that asks whether the effect happened.
+    pub fn lookup(self, lookup: &Lookup) -> Result<PartnerRequest, TemplateError> {
+        self.render("GET", &lookup.request.path, None, None)
+    }
+
+    fn render(
+        self,
+        method: &'static str,
+        path: &Path,
+        body: Option<&Body>,
+        key: Option<(String, String)>,
+    ) -> Result<PartnerRequest, TemplateError> {
+        let scope = self.row.scope(self.event, self.effect);
+        Ok(PartnerRequest {
+            method,
+            integration: self.call.integration.clone(),
+            base_url: self.integration.base_url.clone(),
+            path: path.render(&scope)?,
+            headers: key.into_iter().chain(self.event.trace_headers(self.span)).collect(),
+            body: body.map(|body| body.render(&scope)).transpose()?,
+            bearer: self.bearer,
+            timeout: self.integration.timeout,
+        })
+    }
+}
+
+/// What is kept of an answer: of a partner's the pointers that the effect names, and nothing else; of
+/// what we do ourselves all, which is little.
+pub fn pick(effect: &Effect, answer: &Value) -> Value {
+    if !matches!(effect.action, Action::Call(_)) {
+        return answer.clone();
+    }
+    pick_from(&effect.result, answer)
+}
+
+/// The values at these pointers, under their names.
+pub fn pick_from(result: &BTreeMap<String, String>, answer: &Value) -> Value {
+    let kept = result.iter().filter_map(|(name, pointer)| {
+        let value = answer.pointer(pointer)?;
+        let small = value.to_string().len() <= MAX_RESULT_VALUE;
+        Some((name.clone(), if small { value.clone() } else { json!("(too large)") }))
+    });
+    Value::Object(kept.collect())
+}
+
+/// A result lives in the ledger's row, which stays under a kilobyte.
+const MAX_RESULT_VALUE: usize = 128;
+
+/// The partners' APIs.
+#[async_trait]
+pub trait Partners: Send + Sync {
+    /// Sends one request and waits for its answer, no longer than the request says.
+    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer>;
+}

@@ -1,0 +1,54 @@
+//! How flow files name a contact and its fields.
+
+use serde::Deserialize;
+
+use super::template::{Body, Scope, TemplateError};
+
+/// Who an event is about, as templates over it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(deny_unknown_fields)]
+pub struct ContactRef {
+    /// Whose contact it is.
+    pub tenant: Body,
+    /// The email that names it.
+    pub email: Body,
+}
+
+impl ContactRef {
+    /// The tenant and the email, as an event has them.
+    pub fn named(&self, scope: &Scope<'_>) -> Result<(String, String), TemplateError> {
+        Ok((self.tenant.text(scope)?, self.email.text(scope)?))
+    }
+}
+
+/// Whether a field may be called this. The names of our own attributes are taken.
+pub fn is_field_name(name: &str) -> bool {
+    let legal = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
+    legal
+        && name.len() <= MAX_FIELD_NAME
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !RESERVED_FIELDS.contains(&name)
+}
+
+/// The longest name of a field.
+pub(crate) const MAX_FIELD_NAME: usize = 64;
+
+/// The attributes of a contact that no field may be called.
+pub const RESERVED_FIELDS: [&str; 7] =
+    ["pk", "tenant", "email", "created_at", "created_by", "updated_at", "expires_at"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_not_called_as_ours_are() {
+        let long = "a".repeat(65);
+        for bad in ["", "First", "first-name", "_x", "1st", "a.b", "ümlaut", &long].into_iter().chain(RESERVED_FIELDS)
+        {
+            assert!(!is_field_name(bad), "{bad}");
+        }
+        assert!(is_field_name("a") && is_field_name("utm_campaign_2"));
+    }
+}

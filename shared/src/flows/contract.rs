@@ -1,0 +1,183 @@
+//! A flow's contract with its senders: the schema that an event must match, and nothing beyond it.
+
+use jsonschema::Validator;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::base::suggest::suggest;
+use crate::base::wrong::Wrong;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub struct Contract {
+    validator: Validator,
+    schema: Value,
+}
+
+/// One rule that an event broke. It names the place and the rule, never the value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// A JSON pointer to the offending value.
+    pub pointer: String,
+    /// The schema's keyword.
+    pub rule: String,
+}
+
+/// The most violations that are reported for one event.
+const MAX_VIOLATIONS: usize = 20;
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+impl Contract {
+    /// Compiles a JSON Schema 2020-12. References outside the schema are not followed.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
+        let validator = jsonschema::draft202012::new(schema).map_err(|error| error.to_string())?;
+        Ok(Self { validator, schema: schema.clone() })
+    }
+
+    /// What is wrong with a schema, at its place in it.
+    pub fn check(schema: &Value) -> Option<Wrong> {
+        let error = jsonschema::draft202012::new(schema).err()?;
+        let at = error.instance_path().as_str();
+        let written = error.instance().as_str().filter(|_| at.ends_with("/type"));
+        Some(match written {
+            Some(name) => Wrong::at(at, format!("`{name}` is not a type of JSON Schema")).hint(suggest(name, TYPES)),
+            None => Wrong::at(at, format!("this is not JSON Schema: {error}")),
+        })
+    }
+
+    /// Checks an event and drops every field that the schema does not list: what we do not need
+    /// never enters.
+    pub fn admit(&self, event: Value) -> Result<Value, Vec<Violation>> {
+        let violations: Vec<Violation> =
+            self.validator.iter_errors(&event).take(MAX_VIOLATIONS).map(violation).collect();
+        if violations.is_empty() { Ok(trim(event, &[&self.schema], &self.schema)) } else { Err(violations) }
+    }
+}
+
+fn violation(error: jsonschema::ValidationError<'_>) -> Violation {
+    Violation { pointer: error.instance_path().as_str().to_owned(), rule: error.kind().keyword().to_owned() }
+}
+
+/// What of `value` the schemas list, together. `root` resolves local references.
+fn trim(value: Value, schemas: &[&Value], root: &Value) -> Value {
+    let mut all = Vec::new();
+    schemas.iter().for_each(|schema| gather(schema, root, &mut all));
+    match value {
+        Value::Object(fields) => Value::Object(trim_object(fields, &all, root)),
+        Value::Array(items) => {
+            let inner: Vec<&Value> = all.iter().filter_map(|schema| schema.get("items")).collect();
+            Value::Array(items.into_iter().map(|item| trim(item, &inner, root)).collect())
+        }
+        plain => plain,
+    }
+}
+
+/// The first step of a path that no schema lists, and what is listed in its place.
+pub(crate) fn unlisted<'s>(schema: &'s Value, steps: &[&'s str]) -> Option<(&'s str, Vec<&'s str>)> {
+    let mut here = vec![schema];
+    for step in steps {
+        let mut all = Vec::new();
+        here.iter().for_each(|inner| gather(inner, schema, &mut all));
+        let listed = || all.iter().filter_map(|inner| inner.get("properties")?.as_object());
+        here = listed().filter_map(|fields| fields.get(*step)).collect();
+        if here.is_empty() {
+            return Some((step, listed().flat_map(|fields| fields.keys().map(String::as_str)).collect()));
+        }
+    }
+    None
+}
+
+fn trim_object(fields: Map<String, Value>, schemas: &[&Value], root: &Value) -> Map<String, Value> {
+    let listed =
+        |name: &str| -> Vec<&Value> { schemas.iter().filter_map(|s| s.get("properties")?.get(name)).collect() };
+    fields
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let inner = listed(&name);
+            (!inner.is_empty()).then(|| (name, trim(value, &inner, root)))
+        })
+        .collect()
+}
+
+/// `schema`, and every subschema that speaks of the same place.
+fn gather<'s>(schema: &'s Value, root: &'s Value, all: &mut Vec<&'s Value>) {
+    // A schema that refers to itself adds nothing the second time round.
+    if all.iter().any(|known| std::ptr::eq(*known, schema)) {
+        return;
+    }
+    all.push(schema);
+    if let Some(target) = schema["$ref"].as_str().and_then(|r| root.pointer(r.strip_prefix('#')?)) {
+        gather(target, root, all);
+    }
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        schema[keyword].as_array().into_iter().flatten().for_each(|inner| gather(inner, root, all));
+    }
+    for keyword in ["then", "else"] {
+        schema.get(keyword).into_iter().for_each(|inner| gather(inner, root, all));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn contract(schema: Value) -> Contract {
+        Contract::compile(&schema).expect("a valid schema")
+    }
+
+    #[test]
+    fn drops_what_the_schema_does_not_list() {
+        let contract = contract(json!({
+            "properties": {
+                "id": {"type": "string"},
+                "who": {"properties": {"name": {}}},
+                "lines": {"type": "array", "items": {"properties": {"sku": {}}}}
+            }
+        }));
+        let event = json!({
+            "id": "1", "ssn": "078-05-1120",
+            "who": {"name": "Ada", "dob": "1815"},
+            "lines": [{"sku": "a", "note": "secret"}]
+        });
+        assert_eq!(contract.admit(event), Ok(json!({"id": "1", "who": {"name": "Ada"}, "lines": [{"sku": "a"}]})));
+    }
+
+    #[test]
+    fn an_object_with_nothing_listed_becomes_empty() {
+        let contract = contract(json!({"properties": {"meta": {"type": "object"}}}));
+        assert_eq!(contract.admit(json!({"meta": {"a": 1}})), Ok(json!({"meta": {}})));
+    }
+
+    #[test]
+    fn references_and_alternatives_list_too() {
+        let contract = contract(json!({
+            "$defs": {"tree": {"properties": {"v": {}, "next": {"$ref": "#/$defs/tree"}}}},
+            "allOf": [{"properties": {"a": {}}}],
+            "anyOf": [{"properties": {"b": {}}}, {"properties": {"tree": {"$ref": "#/$defs/tree"}}}]
+        }));
+        let event = json!({"a": 1, "b": 2, "c": 3, "tree": {"v": 1, "x": 2, "next": {"v": 3, "x": 4}}});
+        assert_eq!(contract.admit(event), Ok(json!({"a": 1, "b": 2, "tree": {"v": 1, "next": {"v": 3}}})));
+    }
+
+    #[test]
+    fn a_violation_names_place_and_rule_and_no_value() {
+        let contract = contract(json!({
+            "required": ["id"],
+            "properties": {"email": {"pattern": "@"}, "n": {"type": "integer"}}
+        }));
+        let violations = contract.admit(json!({"email": "hunter2", "n": "three"})).expect_err("broken rules");
+        let mut found: Vec<_> = violations.iter().map(|v| (v.pointer.as_str(), v.rule.as_str())).collect();
+        found.sort_unstable();
+        assert_eq!(found, [("", "required"), ("/email", "pattern"), ("/n", "type")]);
+    }
+
+    #[test]
+    fn a_schema_that_is_none_is_refused() {
+        assert!(Contract::compile(&json!({"type": "strnig"})).is_err());
+        assert!(Contract::compile(&json!({"$ref": "https://example.com/schema.json"})).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! What can be wrong with a flow's effects.
+
+use super::{Action, Effect, Guarantee};
+use crate::base::suggest::suggest;
+use crate::base::wrong::{Wrong, step};
+use crate::flows::{Flow, Flows, is_field_name, reads};
+
+/// What is wrong with a flow's effects.
+pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if flow.effects.is_empty() {
+        wrong.push(Wrong::at("/effects", "effects is empty: this flow would do nothing"));
+    }
+    for (index, effect) in flow.effects.iter().enumerate() {
+        let at = format!("/effects/{index}");
+        let before: Vec<&str> = flow.effects[..index].iter().map(|effect| effect.id.as_str()).collect();
+        let mut own = check_one(effect, &before, flow, all);
+        // Who is waited for is known once the names and the needs are right.
+        if own.iter().all(|wrong| wrong.at != "/id" && !wrong.at.starts_with("/needs")) {
+            own.extend(reads::check(effect, flow));
+        }
+        wrong.extend(own.into_iter().map(|wrong| wrong.under(&at)));
+    }
+    wrong
+}
+
+fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<Wrong> {
+    let partner = all.partner_of(effect);
+    let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty());
+    let mut wrong = Vec::new();
+    let mut push = |at: &str, what: String, hint: String| {
+        wrong.push(Wrong::at(at, format!("effect `{}` {what}", effect.id)).hint(hint));
+    };
+    if before.contains(&effect.id.as_str()) {
+        push("/id", "has the name of another".into(), "the ledger knows an effect by its name: give it its own".into());
+    }
+    for (index, need) in effect.needs.iter().flatten().enumerate().filter(|(_, need)| !before.contains(&need.as_str()))
+    {
+        let (what, hint) = unmet(need, effect, before, flow);
+        push(&format!("/needs/{index}"), what, hint);
+    }
+    if let Some(name) = effect.integration().filter(|_| partner.is_none()) {
+        let hint = suggest(name, all.integrations.keys().map(String::as_str));
+        push("/integration", format!("calls `{name}`, which integrations.yaml does not have"), hint);
+    }
+    if matches!(effect.action, Action::Upsert(_)) && flow.contact.is_none() {
+        let hint = "add `contact: {tenant: …, email: …}` to the flow".into();
+        push("/upsert", "upserts a contact, but the flow does not say which".into(), hint);
+    }
+    if let Some(name) = strange_field(effect) {
+        let hint = "a field's name has letters, digits and _".into();
+        push(
+            &format!("/upsert/fields{}", step(name)),
+            format!("sets `{name}`, which no field of a contact can be called"),
+            hint,
+        );
+    }
+    if effect.guarantee == Guarantee::Native && keyless {
+        let hint = "give its integration an idempotency_header, or use lookup or none".into();
+        push("/guarantee", "is native, but its partner takes no idempotency key".into(), hint);
+    }
+    if effect.guarantee == Guarantee::Lookup && effect.lookup.is_none() {
+        let hint = "add `lookup: {after: 5s, request: {path: /…}, found: /…}`".into();
+        push("/guarantee", "has the guarantee lookup, but does not say how to look it up".into(), hint);
+    }
+    wrong.extend(check_pointers(effect));
+    wrong
+}
+
+/// Why an effect cannot wait for another, and what to do about it.
+fn unmet(need: &str, effect: &Effect, before: &[&str], flow: &Flow) -> (String, String) {
+    if need == effect.id {
+        return ("needs itself".into(), "an effect waits only for others".into());
+    }
+    if flow.effects.iter().any(|other| other.id == need) {
+        return (format!("needs `{need}`, which stands after it"), format!("move `{need}` up"));
+    }
+    (format!("needs `{need}`, which this flow does not have"), suggest(need, before.iter().copied()))
+}
+
+fn check_pointers(effect: &Effect) -> impl Iterator<Item = Wrong> {
+    let kept = effect.result.iter().map(|(name, pointer)| (format!("/result{}", step(name)), pointer));
+    let found = effect.lookup.iter().map(|lookup| ("/lookup/found".to_owned(), &lookup.found));
+    kept.chain(found).filter(|(_, pointer)| !pointer.starts_with('/')).map(|(at, pointer)| {
+        let steps = pointer.trim_start_matches(['$', '.']).replace('.', "/");
+        let what = format!("`{pointer}` is not a JSON pointer into the answer");
+        Wrong::at(at, what).hint(format!("write `/{steps}`"))
+    })
+}
+
+/// What is set though no field of a contact can be called so.
+fn strange_field(effect: &Effect) -> Option<&str> {
+    match &effect.action {
+        Action::Upsert(upsert) => upsert.fields.keys().map(String::as_str).find(|name| !is_field_name(name)),
+        Action::Call(_) | Action::Decide(_) => None,
+    }
+}

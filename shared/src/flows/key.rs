@@ -1,0 +1,212 @@
+//! How flow files say what makes two deliveries the same event.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::forms::text_or_map;
+use super::{Field, Flow, Source, contract};
+use crate::base::suggest::suggest;
+use crate::base::time::{DurationText, Unit};
+use crate::base::wrong::Wrong;
+
+/// What makes two deliveries the same event.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Raised when the key's definition changes: every key changes with it.
+    pub version: u32,
+    /// Whether the sender's header `Idempotency-Key` is the key.
+    #[serde(default)]
+    pub header: Header,
+    /// The fields that identify the event, where the header does not.
+    #[serde(default)]
+    pub fields: Vec<KeyField>,
+    /// The stretch of time within which the same fields are the same event.
+    #[serde(default)]
+    pub bucket: Option<Bucket>,
+}
+
+/// What a flow makes of the header `Idempotency-Key`.
+///
+/// Few schemes sign this header, so it is as good as the transport: whoever can alter a request on its
+/// way could pass one event for two. Fields are signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(rename_all = "lowercase")]
+pub enum Header {
+    /// Nothing: the fields are the key.
+    #[default]
+    Ignored,
+    /// It is the key if it is there; the fields are if it is not.
+    Preferred,
+    /// It is the key, and an event without it is refused.
+    Required,
+}
+
+/// One field of a key, and how it is normalised first: `data.id`, or
+/// `{field: data.email, normalize: [trim, lower]}`.
+#[derive(Clone, Debug)]
+pub struct KeyField {
+    /// Where the value is.
+    pub part: Part,
+    /// What is done to it, in this order.
+    pub normalize: Vec<Normalizer>,
+}
+
+/// What a key is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(try_from = "String")]
+pub enum Part {
+    /// `$id`: what the provider itself calls the event. The source says where that stands.
+    Id,
+    /// A field of the event.
+    Field(Field),
+}
+
+impl TryFrom<String> for Part {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text == "$id" { Ok(Part::Id) } else { text.parse().map(Part::Field) }
+    }
+}
+
+/// The long form of a key's field.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct Normalized {
+    field: Part,
+    normalize: Vec<Normalizer>,
+}
+
+impl From<Part> for KeyField {
+    fn from(part: Part) -> Self {
+        KeyField { part, normalize: Vec::new() }
+    }
+}
+
+impl From<Normalized> for KeyField {
+    fn from(Normalized { field: part, normalize }: Normalized) -> Self {
+        KeyField { part, normalize }
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyField {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let forms = "a field, as `data.id` or `{field: data.email, normalize: [trim, lower]}`";
+        text_or_map::<_, Part, Normalized, _>(deserializer, forms)
+    }
+}
+
+/// One step of normalising a key's field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(try_from = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = NORMALIZERS)))]
+pub enum Normalizer {
+    /// Without white space at either end.
+    Trim,
+    /// In lower case.
+    Lower,
+    /// As the hex SHA-256 of itself.
+    Sha256,
+    /// A moment, cut down to a unit, in UTC.
+    Date(Unit),
+}
+
+/// As flow files write them.
+pub(crate) const NORMALIZERS: [&str; 7] =
+    ["trim", "lower", "sha256", "date(second)", "date(minute)", "date(hour)", "date(day)"];
+
+impl TryFrom<String> for Normalizer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(match text.as_str() {
+            "trim" => Normalizer::Trim,
+            "lower" => Normalizer::Lower,
+            "sha256" => Normalizer::Sha256,
+            "date(second)" => Normalizer::Date(Unit::Second),
+            "date(minute)" => Normalizer::Date(Unit::Minute),
+            "date(hour)" => Normalizer::Date(Unit::Hour),
+            "date(day)" => Normalizer::Date(Unit::Day),
+            _ => return Err(format!("there is no normaliser `{text}`; {}", suggest(&text, NORMALIZERS))),
+        })
+    }
+}
+
+/// A stretch of time, by a moment that the event names. Not by when it arrived: a repetition that
+/// arrives in the next stretch would be another event.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    /// Where the moment is.
+    pub field: Field,
+    /// How long the stretch is.
+    #[serde(with = "DurationText")]
+    pub every: Duration,
+}
+
+impl Key {
+    /// Every field that the key reads, and where the flow says so.
+    fn reads(&self) -> impl Iterator<Item = (String, &Field)> {
+        let fields = self.fields.iter().enumerate().filter_map(|(index, key)| match &key.part {
+            Part::Id => None,
+            Part::Field(field) => Some((format!("/key/fields/{index}/field"), field)),
+        });
+        fields.chain(self.bucket.iter().map(|bucket| ("/key/bucket/field".into(), &bucket.field)))
+    }
+
+    fn id_at(&self) -> Option<usize> {
+        self.fields.iter().position(|key| key.part == Part::Id)
+    }
+}
+
+/// What is wrong with a flow's key.
+pub(super) fn check(flow: &Flow, source: Option<&Source>) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if let Some(index) = flow.key.id_at().filter(|_| source.is_some_and(|source| source.id_at.is_none())) {
+        let what = format!("the key reads $id, but the source `{}` has no id_at", flow.on.source);
+        let hint = "say in sources.yaml where the provider's id stands: `id_at: data.id`";
+        wrong.push(Wrong::at(format!("/key/fields/{index}"), what).hint(hint));
+    }
+    match (flow.key.header, flow.key.fields.is_empty()) {
+        (Header::Required, false) => {
+            wrong.push(Wrong::at("/key/fields", "key.fields is not used where key.header is required"));
+        }
+        (Header::Ignored | Header::Preferred, true) => {
+            let hint = "name what makes an event the same when it comes again: `fields: [data.id]`";
+            wrong.push(Wrong::at("/key/fields", "key.fields names no field").hint(hint));
+        }
+        _ => (),
+    }
+    if flow.key.bucket.as_ref().is_some_and(|bucket| bucket.every < Duration::from_secs(1)) {
+        wrong.push(Wrong::at("/key/bucket/every", "key.bucket.every must be at least 1s"));
+    }
+    wrong
+}
+
+/// What the key and the order need must be in every event. A key made of a field that may be missing
+/// would be no key.
+pub(super) fn check_fields(flow: &Flow) -> Vec<Wrong> {
+    let needed = flow.key.reads().map(|(at, field)| (at, field, "the key"));
+    let needed = needed.chain([("/order_by".into(), &flow.order_by, "the order")]);
+    let check = |(at, field, who): (String, &Field, &str)| {
+        let (version, schema) = flow.schemas().find(|(_, schema)| !field.required_by(schema))?;
+        let of = if flow.older.is_empty() { String::new() } else { format!(" of version {version}") };
+        Some(match contract::unlisted(schema, &field.steps()) {
+            Some((unknown, known)) => {
+                Wrong::at(at, format!("{who} needs `{field}`, which the schema{of} does not list"))
+                    .hint(suggest(unknown, known))
+            }
+            None => Wrong::at(at, format!("{who} needs `{field}`, which an event may lack"))
+                .hint(format!("name it in the schema's `required`{of}, on each level")),
+        })
+    };
+    needed.filter_map(check).collect()
+}

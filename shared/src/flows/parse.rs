@@ -1,0 +1,234 @@
+//! From the flows folder's files to [`Flows`], or to all that is wrong with them.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+
+use super::contract::Contract;
+use super::{Flow, Flows, approval, effect, enrich, guard, key, reads, safe, sentence};
+use crate::base::locate::{Place, locate};
+use crate::base::retention::DEDUPLICATION_WINDOW;
+use crate::base::suggest::suggest;
+use crate::base::wrong::{Wrong, step};
+
+/// A file of the flows folder: its path inside the folder, and its text.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// `sources.yaml`, `integrations.yaml`, or `flows/<name>.yaml`.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file's path inside the flows folder.
+    pub file: String,
+    /// Where.
+    pub place: Place,
+    /// What is wrong, as a sentence.
+    pub what: String,
+    /// What would be right, where that can be guessed.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// Something wrong in this file. It quotes the file, which may say anything, at any length, and stays a line.
+    pub(super) fn new(file: &str, place: Place, what: &str, hint: Option<&str>) -> Self {
+        Problem { file: file.to_owned(), place, what: one_line(what), hint: hint.map(one_line) }
+    }
+
+    /// What a check found, with its place in the file's text.
+    pub(super) fn locate(files: &[File], path: &str, wrong: &Wrong) -> Self {
+        let text = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
+        Self::new(path, locate(text, &wrong.at), &wrong.what, wrong.hint.as_deref())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.what)?;
+        self.hint.iter().try_for_each(|hint| write!(f, " ({hint})"))
+    }
+}
+
+/// A text as a line that can be read.
+fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The most characters of a sentence that are shown.
+const MAX_LINE: usize = 400;
+
+/// Everything that is wrong with the folder, at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(Problem::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Flows {
+    /// Reads the folder's files and checks that they fit together.
+    pub fn parse(files: &[File]) -> Result<Flows, Problems> {
+        let mut flows = Flows::default();
+        let mut problems = Vec::new();
+        for file in files {
+            let read = match file.path.as_str() {
+                "sources.yaml" => yaml(file).map(|sources| flows.sources = sources),
+                "integrations.yaml" => yaml(file).map(|integrations| flows.integrations = integrations),
+                _ => yaml(file).map(|flow: Flow| drop(flows.flows.insert(file.path.clone(), flow))),
+            };
+            problems.extend(read.err());
+        }
+        // Nothing is said to be missing in a file that could not be read.
+        let unread: Vec<String> = problems.iter().map(|problem| problem.file.clone()).collect();
+        let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| unread.iter().all(|path| path != file));
+        let found = flows.check().filter(|(_, wrong)| judged(wrong));
+        problems.extend(found.map(|(path, wrong)| Problem::locate(files, path, &wrong)));
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        flows.flows = std::mem::take(&mut flows.flows).into_values().map(|flow| (flow.name.clone(), flow)).collect();
+        Ok(flows)
+    }
+
+    /// What is wrong, with the file's path. Flows are kept under their paths until all is well.
+    fn check(&self) -> impl Iterator<Item = (&str, Wrong)> {
+        let sources = self.check_sources().into_iter().map(|wrong| ("sources.yaml", wrong));
+        let integrations = check_integrations(self).into_iter().map(|wrong| ("integrations.yaml", wrong));
+        let flows = self
+            .flows
+            .iter()
+            .flat_map(|(path, flow)| check(path, flow, self).into_iter().map(|wrong| (path.as_str(), wrong)));
+        sources.chain(integrations).chain(flows)
+    }
+}
+
+fn yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
+    serde_saphyr::from_str(&file.text).map_err(|error| sentence::problem(file, &error))
+}
+
+/// The file that a check of this place looks something up in.
+fn refers_to(pointer: &str) -> Option<&'static str> {
+    match pointer.rsplit('/').next() {
+        Some("source") => Some("sources.yaml"),
+        Some("integration") => Some("integrations.yaml"),
+        _ => None,
+    }
+}
+
+/// What is wrong with one flow, given its neighbours.
+fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if path != format!("flows/{}.yaml", flow.name) {
+        let what = format!("the flow `{0}` belongs in flows/{0}.yaml", flow.name);
+        let hint = "rename the file: a flow under another name takes old events for new";
+        wrong.push(Wrong::at("/name", what).hint(hint));
+    }
+    if all.source(&flow.on.source).is_none() {
+        let hint = suggest(&flow.on.source, all.sources.keys().map(String::as_str));
+        let what = format!("sources.yaml has no source `{}`", flow.on.source);
+        wrong.push(Wrong::at("/on/source", what).hint(hint));
+    }
+    let rivals = all.flows.values().filter(|f| f.on.source == flow.on.source && f.on.event_type == flow.on.event_type);
+    if rivals.count() > 1 {
+        wrong.push(
+            Wrong::at("/on", format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source))
+                .hint("an event is one flow's: give one of them another type, or all effects to one"),
+        );
+    }
+    let schemas = check_schemas(flow);
+    // What a schema says of a field is known once it is a schema.
+    if schemas.is_empty() {
+        wrong.extend(key::check_fields(flow));
+    }
+    wrong.extend(schemas);
+    wrong.extend(key::check(flow, all.source(&flow.on.source)));
+    wrong.extend(guard::check(flow));
+    wrong.extend(enrich::check(flow, all));
+    wrong.extend(approval::check(flow, all));
+    wrong.extend(safe::check(flow));
+    wrong.extend(reads::check_flow(flow));
+    wrong.extend(effect::check(flow, all));
+    let policy = flow.retry.check();
+    // A retry that outlives the key would run an event that its sender may send anew. Only the delays of
+    // a sound policy can be added up.
+    if policy.is_empty() && flow.ttl <= flow.retry.horizon() {
+        let what = "ttl must be longer than all retries together: an event could run after it is forgotten";
+        let hint = format!("retries take up to {}s", flow.retry.horizon().as_secs());
+        wrong.push(Wrong::at("/ttl", what).hint(hint));
+    } else if flow.ttl < DEDUPLICATION_WINDOW {
+        let what = "ttl must be at least 5m: the queue would swallow the same event again, which nobody remembers";
+        wrong.push(Wrong::at("/ttl", what));
+    }
+    wrong.extend(policy.into_iter().map(|wrong| wrong.under("/retry")));
+    if flow.max_age >= QUEUE_RETENTION {
+        wrong.push(Wrong::at("/max_age", "max_age must be less than 4 days, for which the queue keeps a message"));
+    }
+    wrong
+}
+
+/// How long the queue keeps a message. The template says the same.
+const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
+
+fn check_schemas(flow: &Flow) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if let Some(version) = flow.older.keys().find(|version| **version >= flow.version) {
+        let what = "older names a version that is not older than the flow's";
+        wrong.push(Wrong::at(format!("/older/{version}"), what));
+    }
+    if flow.version_at.is_none() && !flow.older.is_empty() {
+        let what = "older needs version_at: which field says which version an event is of?";
+        wrong.push(Wrong::at("/older", what));
+    }
+    wrong.extend(flow.schemas().filter_map(|(version, schema)| {
+        let at = if version == flow.version { "/schema".to_owned() } else { format!("/older/{version}") };
+        Some(Contract::check(schema)?.under(&at))
+    }));
+    wrong
+}
+
+fn check_integrations(flows: &Flows) -> Vec<Wrong> {
+    let mut found = Vec::new();
+    for (name, partner) in &flows.integrations {
+        let plain = !partner.base_url.starts_with("https://");
+        let plain = plain.then(|| Wrong::at("/base_url", "base_url must start with https://"));
+        let wrong = plain.into_iter().chain(partner.pressure.check()).map(|wrong| wrong.under(&step(name)));
+        found.extend(wrong.map(|wrong| Wrong { what: format!("`{name}`: {}", wrong.what), ..wrong }));
+    }
+    found
+}
+
+/// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes. For `#[serde(with = "Size")]`.
+pub(super) struct Size;
+
+impl Size {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bad = || D::Error::custom(format!("`{text}` is not a size; write `64KiB` or `1MiB`"));
+        read_size(&text).ok_or_else(bad)
+    }
+}
+
+fn read_size(text: &str) -> Option<usize> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit.trim() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1024),
+        "MiB" => Some(1024 * 1024),
+        _ => None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(factor?)
+}

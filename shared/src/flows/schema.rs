@@ -1,0 +1,171 @@
+//! JSON Schemas of the flow files, for editors, and the files as the types would write them.
+//!
+//! Only for tools: the functions are built without this.
+
+use std::time::Duration;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::key::Normalized;
+use super::parse::Size;
+use super::source::InHeader;
+use super::{Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, Source, WrittenIntegration};
+use crate::base::time::{DurationText, HourMinute, Unit};
+use crate::limits::rates::Rate;
+
+/// The schema of each kind of file, by the name under which it is kept.
+pub fn schemas() -> [(&'static str, Value); 3] {
+    [
+        ("flow.json", schema::<Flow>("A flow: flows/<name>.yaml")),
+        ("integrations.json", schema::<std::collections::BTreeMap<String, Integration>>("integrations.yaml")),
+        ("sources.json", schema::<std::collections::BTreeMap<String, Source>>("sources.yaml")),
+    ]
+}
+
+fn schema<T: JsonSchema>(title: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = false);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".into(), json!(title));
+    schema.to_value()
+}
+
+impl JsonSchema for DurationText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "minLength": 2,
+            "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
+            "description": "`500ms`, `2s`, `48h`, `1h30m`"
+        })
+    }
+}
+
+impl JsonSchema for Size {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"], "pattern": "^[0-9]+ *(B|KiB|MiB)?$", "description": "`64KiB`, `1MiB`"})
+    }
+}
+
+impl JsonSchema for KeyField {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "KeyField".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<Part>(), generator.subschema_for::<Normalized>()]})
+    }
+}
+
+impl JsonSchema for IdAt {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "IdAt".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<Field>(), generator.subschema_for::<InHeader>()]})
+    }
+}
+
+impl DurationText {
+    /// Writes a duration.
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}ms", duration.as_millis()))
+    }
+}
+
+impl Size {
+    pub(super) fn serialize<S: Serializer>(bytes: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(bytes)
+    }
+}
+
+pub(super) fn some<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => DurationText::serialize(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// As its text.
+macro_rules! write_as_text {
+    ($($type:ty => $text:expr),* $(,)?) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let text: fn(&$type) -> String = $text;
+                serializer.collect_str(&text(self))
+            }
+        }
+    )*};
+}
+
+write_as_text! {
+    Field => |field| field.to_string(),
+    Part => |part| match part {
+        Part::Id => "$id".into(),
+        Part::Field(field) => field.to_string(),
+    },
+    Normalizer => |normalizer| match normalizer {
+        Normalizer::Trim => "trim".into(),
+        Normalizer::Lower => "lower".into(),
+        Normalizer::Sha256 => "sha256".into(),
+        Normalizer::Date(Unit::Second) => "date(second)".into(),
+        Normalizer::Date(Unit::Minute) => "date(minute)".into(),
+        Normalizer::Date(Unit::Hour) => "date(hour)".into(),
+        Normalizer::Date(Unit::Day) => "date(day)".into(),
+    },
+    HourMinute => |time| time.to_string(),
+    Layout => |layout| layout.0.iter().map(piece).collect(),
+}
+
+fn piece(piece: &Piece) -> &str {
+    match piece {
+        Piece::Text(text) => text,
+        Piece::Timestamp => "{timestamp}",
+        Piece::Body => "{body}",
+    }
+}
+
+impl Serialize for KeyField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({"field": self.part, "normalize": self.normalize}).serialize(serializer)
+    }
+}
+
+impl Serialize for IdAt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            IdAt::Field(field) => field.serialize(serializer),
+            IdAt::Header { header } => json!({ "header": header }).serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let unit = match self.per().as_secs() {
+            1 => "s",
+            60 => "min",
+            _ => "h",
+        };
+        json!({"limit": format!("{}/{unit}", self.count()), "burst": self.burst()}).serialize(serializer)
+    }
+}
+
+impl From<Integration> for WrittenIntegration {
+    fn from(integration: Integration) -> Self {
+        let Integration { base_url, auth, timeout, idempotency_header, key_window, pressure } = integration;
+        let (rate, concurrency, breaker) = (pressure.rate, pressure.concurrency, pressure.breaker);
+        WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, rate, concurrency, breaker }
+    }
+}

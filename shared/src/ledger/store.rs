@@ -1,0 +1,68 @@
+//! The ledger's ports, one for each function's use of it.
+
+use async_trait::async_trait;
+
+use super::{Claim, Closed, Found, Lease, Row};
+use crate::arrival::event::Event;
+use crate::base::errors::{Unavailable, WriteError};
+use crate::base::id::EventId;
+use crate::base::time::Timestamp;
+
+/// What an admission found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Admission {
+    /// The event is new, and its row is written.
+    New,
+    /// The event was accepted before. This is its row.
+    Duplicate(Box<Row>),
+}
+
+/// The intake's side of the ledger.
+#[async_trait]
+pub trait Admissions: Send + Sync {
+    /// Writes a new event's row unless there is one already. One conditional write, no read.
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable>;
+}
+
+/// The processor's side of the ledger.
+#[async_trait]
+pub trait Claims: Send + Sync {
+    /// Claims an event. One conditional update, no read.
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable>;
+
+    /// Records the lease's progress. The lease goes on.
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError>;
+
+    /// Records how the lease ended.
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError>;
+}
+
+/// The ledger, to be looked at.
+#[async_trait]
+pub trait Rows: Send + Sync {
+    /// The row of an event.
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable>;
+}
+
+/// The replay's side of the ledger.
+#[async_trait]
+pub trait Records: Rows {
+    /// The newest parked rows, newest first.
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable>;
+
+    /// The oldest parked rows, oldest first: of those that were parked from `since` to `until`.
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
+
+    /// Keeps a parked event's payload beside its row.
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable>;
+
+    /// The payload of a parked event.
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable>;
+
+    /// Forgets the payload of an event that is on its way again, unless it was parked anew meanwhile.
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable>;
+
+    /// Writes `next` in the place of `seen`, or as a new row where none was seen, unless the row has
+    /// moved on.
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError>;
+}

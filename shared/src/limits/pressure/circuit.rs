@@ -1,0 +1,172 @@
+//! Breakers, from one container's side.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::lock::Mutex as AsyncMutex;
+
+use super::breaker::{Breaker, Entry, Phase, State};
+use super::gate::{Change, Deferral, Ended, Why};
+use super::watch::Watch;
+use crate::base::machine::Chance;
+use crate::base::time::Timestamp;
+use crate::limits::pressure::{Breakers, Swapped};
+
+/// Looks at breakers seldom, and writes them when it matters.
+pub(super) struct Circuits {
+    breakers: Box<dyn Breakers>,
+    /// By integration; they are configured, so there are few. Each is behind a lock that is held while
+    /// the table is asked: who comes meanwhile waits for the answer instead of asking too.
+    watches: Mutex<HashMap<String, Arc<AsyncMutex<Watch>>>>,
+}
+
+/// Whoever is refused this often stands in a crowd.
+const MAX_TRIES: usize = 4;
+
+/// The wait of whoever wanted to be a probe and stood in a crowd.
+const CROWDED: Duration = Duration::from_secs(1);
+
+impl Circuits {
+    pub(super) fn new(breakers: Box<dyn Breakers>) -> Self {
+        Self { breakers, watches: Mutex::default() }
+    }
+
+    /// Whether a call may go, and if so, whether only as a probe.
+    pub(super) async fn look(
+        &self,
+        integration: &str,
+        breaker: &Breaker,
+        hold: Duration,
+        now: Timestamp,
+    ) -> Result<bool, Deferral> {
+        let watch = self.watch(integration);
+        let mut watch = watch.lock().await;
+        if watch.stale(now) {
+            match self.breakers.read(&key(integration)).await {
+                Ok(state) => watch.saw(state.unwrap_or_default(), now),
+                Err(_) => watch.unreachable(now),
+            }
+        }
+        match watch.state.phase.entry(breaker, hold, 0, now) {
+            Entry::Free => Ok(false),
+            Entry::Probe(_) => Ok(true),
+            Entry::Wait(after) => Err(Deferral { after, why: Why::BreakerOpen }),
+        }
+    }
+
+    /// Becomes a probe of the round that is returned. If the breaker has closed meanwhile, it need
+    /// not be one.
+    pub(super) async fn probe(
+        &self,
+        integration: &str,
+        breaker: &Breaker,
+        hold: Duration,
+        chance: &dyn Chance,
+        now: Timestamp,
+    ) -> Result<Option<u64>, Deferral> {
+        let watch = self.watch(integration);
+        let mut watch = watch.lock().await;
+        let new_round = chance.bits();
+        let entered = |phase: &Phase| match phase.entry(breaker, hold, new_round, now) {
+            Entry::Probe(next) => Some(next),
+            _ => None,
+        };
+        let sent = self.turn(integration, &mut watch, entered, chance, now).await.is_some();
+        match (&watch.state.phase, watch.state.phase.entry(breaker, hold, new_round, now)) {
+            (Phase::HalfOpen { round, .. }, _) if sent => Ok(Some(*round)),
+            (_, Entry::Free) => Ok(None),
+            (_, Entry::Wait(after)) => Err(Deferral { after, why: Why::BreakerOpen }),
+            (_, Entry::Probe(_)) => Err(Deferral { after: CROWDED, why: Why::BreakerOpen }),
+        }
+    }
+
+    /// A probe has come back.
+    pub(super) async fn probed(
+        &self,
+        integration: &str,
+        round: u64,
+        ended: Ended,
+        breaker: &Breaker,
+        chance: &dyn Chance,
+        now: Timestamp,
+    ) -> Option<Change> {
+        let watch = self.watch(integration);
+        let mut watch = watch.lock().await;
+        let probed = |phase: &Phase| phase.probed(round, ended, breaker, now);
+        self.turn(integration, &mut watch, probed, chance, now).await?
+    }
+
+    /// Counts a call that was no probe, and reports it if there is trouble.
+    pub(super) async fn count(
+        &self,
+        integration: &str,
+        ended: Ended,
+        breaker: &Breaker,
+        chance: &dyn Chance,
+        now: Timestamp,
+    ) -> Option<Change> {
+        if ended == Ended::Neutral {
+            return None;
+        }
+        let watch = self.watch(integration);
+        let mut watch = watch.lock().await;
+        watch.count(ended == Ended::Failure, breaker, now);
+        let (window, more) = watch.report(breaker, now)?;
+        let counted = |phase: &Phase| phase.counted(window, more, breaker, now);
+        let change = self.turn(integration, &mut watch, counted, chance, now).await?;
+        watch.told(now);
+        change
+    }
+
+    /// Makes `next` of the breaker, whatever it has become meanwhile. Nothing if there is no next, or
+    /// if others were always faster.
+    ///
+    /// While the table cannot be reached, the container's own copy stands for it. Its version is one
+    /// that the table does not have, so the first write afterwards is refused and shows the truth.
+    async fn turn(
+        &self,
+        integration: &str,
+        watch: &mut Watch,
+        next: impl Fn(&Phase) -> Option<Phase>,
+        chance: &dyn Chance,
+        now: Timestamp,
+    ) -> Option<Option<Change>> {
+        for _ in 0..MAX_TRIES {
+            let seen = watch.state.clone();
+            let state = State { version: chance.bits().max(1), phase: next(&seen.phase)? };
+            let change = change(&seen.phase, &state.phase);
+            if watch.alone(now) {
+                watch.adopt(state);
+                return Some(change);
+            }
+            match self.breakers.swap(&key(integration), seen.version, &state, now).await {
+                Ok(Swapped::Written) => {
+                    watch.saw(state, now);
+                    return Some(change);
+                }
+                Ok(Swapped::Refused(found)) => watch.saw(found.unwrap_or_default(), now),
+                Err(_) => watch.unreachable(now),
+            }
+        }
+        None
+    }
+
+    /// Every change of the map is whole, so a panic elsewhere leaves nothing half done.
+    fn watch(&self, integration: &str) -> Arc<AsyncMutex<Watch>> {
+        let mut watches = self.watches.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Arc::clone(watches.entry(integration.to_owned()).or_default())
+    }
+}
+
+fn change(seen: &Phase, next: &Phase) -> Option<Change> {
+    match next {
+        Phase::Open { .. } => Some(Change::Opened),
+        Phase::Closed { .. } if !seen.is_closed() => Some(Change::Closed),
+        _ => None,
+    }
+}
+
+fn key(integration: &str) -> String {
+    format!("breaker/{integration}")
+}

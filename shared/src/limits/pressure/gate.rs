@@ -1,0 +1,180 @@
+//! Who may call a partner now.
+
+use std::time::Duration;
+
+use super::breaker::Breaker;
+use super::circuit::Circuits;
+use super::config::Pressure;
+use super::turnstile::Turnstiles;
+use crate::base::machine::Chance;
+use crate::base::time::Timestamp;
+use crate::limits::pressure::{Breakers, Slots};
+use crate::limits::rates::{Decision, Limiter, Limits, Rate};
+
+/// Not now. It is not an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deferral {
+    /// When it is worth another try.
+    pub after: Duration,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a call is deferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// An operator paused the integration. The gate does not know of it: whoever asks the switch says so.
+    Paused,
+    /// The partner is left alone for a while.
+    BreakerOpen,
+    /// The rate is spent.
+    RateSpent,
+    /// All slots are taken.
+    ConcurrencyFull,
+    /// The limits could not be asked.
+    LimitsUnavailable,
+    /// It is night where the contact lives.
+    QuietHours,
+    /// The contacts could not be asked.
+    ContactsUnavailable,
+}
+
+impl Why {
+    /// The reason in words, for an event's history.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Why::Paused => "paused",
+            Why::BreakerOpen => "breaker open",
+            Why::RateSpent => "rate spent",
+            Why::ConcurrencyFull => "concurrency full",
+            Why::LimitsUnavailable => "limits unavailable",
+            Why::QuietHours => "quiet hours",
+            Why::ContactsUnavailable => "contacts unavailable",
+        }
+    }
+}
+
+/// What a call says about the partner's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It works: it did as it was asked, or refused for a good reason.
+    Success,
+    /// It does not: no answer, a 5xx, a 429.
+    Failure,
+    /// Nothing: there was no call after all.
+    Neutral,
+}
+
+/// What a call has made of a breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is open.
+    Opened,
+    /// It is closed again.
+    Closed,
+}
+
+/// A call that may be made, now and once. It is brought back to [`Gate::leave`]; if it is lost with
+/// its container, what it holds lapses.
+#[derive(Debug)]
+#[must_use = "a slot or a probe is held until it is brought back"]
+pub struct Permit {
+    integration: String,
+    slot: Option<String>,
+    breaker: Option<Breaker>,
+    probe: Option<u64>,
+}
+
+/// Lets calls to partners through, as many as they can bear, over all containers together.
+pub struct Gate {
+    limiter: Limiter,
+    turnstiles: Turnstiles,
+    circuits: Circuits,
+    chance: Box<dyn Chance>,
+}
+
+/// What happens between a permit and its call, and after it: records, secrets, clocks that differ.
+/// A call that takes longer than this and its time-out is believed to be over.
+const AROUND_THE_CALL: Duration = Duration::from_secs(10);
+
+/// How long what could not be asked is left alone.
+pub(super) const OUTAGE: Duration = Duration::from_secs(5);
+
+impl Gate {
+    /// Over these tables, knowing nothing.
+    pub fn new(
+        limits: Box<dyn Limits>,
+        slots: Box<dyn Slots>,
+        breakers: Box<dyn Breakers>,
+        chance: Box<dyn Chance>,
+    ) -> Self {
+        let (limiter, turnstiles, circuits) = (Limiter::new(limits), Turnstiles::new(slots), Circuits::new(breakers));
+        Self { limiter, turnstiles, circuits, chance }
+    }
+
+    /// Lets one call of at most `timeout` through, or says how long to wait.
+    ///
+    /// What costs nothing is asked first, and what is scarcest last: a token of the rate is not worth
+    /// giving back, a slot is one write to give back, and a probe that is lost is waited for.
+    pub async fn enter(
+        &self,
+        integration: &str,
+        pressure: &Pressure,
+        timeout: Duration,
+        now: Timestamp,
+    ) -> Result<Permit, Deferral> {
+        let hold = timeout + AROUND_THE_CALL;
+        let breaker = pressure.breaker;
+        let mut permit = Permit { integration: integration.to_owned(), slot: None, breaker, probe: None };
+        let half_open = match &breaker {
+            Some(breaker) => self.circuits.look(integration, breaker, hold, now).await?,
+            None => false,
+        };
+        if pressure.concurrency.is_some() {
+            self.turnstiles.look(integration, now)?;
+        }
+        if let Some(rate) = &pressure.rate {
+            self.draw(integration, rate, now).await?;
+        }
+        if let Some(limit) = pressure.concurrency {
+            let holder = format!("{:016x}", self.chance.bits());
+            permit.slot = Some(self.turnstiles.take(integration, holder, limit, now + hold, now).await?);
+        }
+        if let (Some(breaker), true) = (&breaker, half_open) {
+            match self.circuits.probe(integration, breaker, hold, &*self.chance, now).await {
+                Ok(probe) => permit.probe = probe,
+                Err(deferral) => {
+                    self.give(&permit).await;
+                    return Err(deferral);
+                }
+            }
+        }
+        Ok(permit)
+    }
+
+    /// Takes a permit back, and says if that has opened or closed the breaker.
+    ///
+    /// Nothing here fails: a slot that could not be given back lapses, and so does a probe.
+    pub async fn leave(&self, permit: Permit, ended: Ended, now: Timestamp) -> Option<Change> {
+        self.give(&permit).await;
+        let breaker = permit.breaker?;
+        match permit.probe {
+            Some(round) => self.circuits.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
+            None => self.circuits.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
+        }
+    }
+
+    async fn draw(&self, integration: &str, rate: &Rate, now: Timestamp) -> Result<(), Deferral> {
+        match self.limiter.admit(&format!("integration/{integration}"), rate, now).await {
+            Ok(Decision::Admitted { .. }) => Ok(()),
+            Ok(Decision::Denied { retry_after, .. }) => Err(Deferral { after: retry_after, why: Why::RateSpent }),
+            Err(_) => Err(Deferral { after: OUTAGE, why: Why::LimitsUnavailable }),
+        }
+    }
+
+    async fn give(&self, permit: &Permit) {
+        if let Some(holder) = &permit.slot {
+            self.turnstiles.give(&permit.integration, holder).await;
+        }
+    }
+}

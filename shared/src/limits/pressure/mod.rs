@@ -1,0 +1,38 @@
+//! How hard we press on a partner: a rate, a number of calls at once, and a circuit breaker, each
+//! shared by all containers.
+//!
+//! Who wants to call asks the [`Gate`] first. It gives a [`Permit`], or says how long to wait and
+//! why: a [`Deferral`], which is not an attempt. Whoever has a permit brings it back with what came
+//! of the call.
+//!
+//! | configured | a call costs |
+//! |---|---|
+//! | nothing | nothing |
+//! | `rate` | no write while a lease of tokens lasts, see [`limit`](crate::limits::rates) |
+//! | `concurrency` | a write to take a slot and one to give it back, see [`Leases`] |
+//! | `breaker` | a read each three seconds and container; writes only in trouble, see [`State`] |
+//!
+//! When the table does not answer:
+//! - a rate or a slot defers, for five seconds at a time. The event is safe on the queue, and the
+//!   partner is not ours to overload. Nothing else would get far: the ledger lives on the same service;
+//! - a breaker goes on in each container alone, by what it saw last and counts itself. It is a
+//!   judgement of the partner's health, which our table's does not change, and one that could neither
+//!   be read nor closed would stop everything for ever.
+//!
+//! Deliberately absent: a queue of waiters (the events wait on theirs), jitter (whoever puts an event
+//! back adds it), and the runtime switch that pauses an integration (it is asked before the gate).
+
+mod breaker;
+mod circuit;
+mod config;
+mod gate;
+#[cfg(test)]
+mod properties;
+mod slots;
+mod turnstile;
+mod watch;
+
+pub use breaker::{Breaker, Breakers, Phase, State, Swapped};
+pub use config::Pressure;
+pub use gate::{Change, Deferral, Ended, Gate, Permit, Why};
+pub use slots::{Leases, Slots, Take, Taken};

@@ -1,0 +1,134 @@
+//! Who is admitted: the container's own shares first, the buckets that all containers share next.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::gcra::Tat;
+use super::rate::Rate;
+use super::share::{Ask, Share, Step};
+use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
+use crate::limits::rates::{Drawn, Limits};
+
+/// Whether an event is admitted, and what its sender should know about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is.
+    Admitted {
+        /// Under this rate.
+        rate: Rate,
+        /// How many more would be admitted at once, as far as this container knows.
+        remaining: u32,
+        /// When that will be one more.
+        reset: Duration,
+    },
+    /// It is not.
+    Denied {
+        /// Under this rate.
+        rate: Rate,
+        /// When it is worth another try.
+        retry_after: Duration,
+    },
+}
+
+/// Admits as many as a rate allows, over all containers together.
+///
+/// When the buckets cannot be reached, [`Limiter::admit`] is an error, at once for the next five
+/// seconds: nobody waits twice for a table that is down. What that means is for the caller to say.
+/// - The intake admits. The sender has proven itself, so no stranger gets in, and the event still
+///   has to pass the ledger, which lives on the same service and is the gate that counts. Refusing
+///   would turn the outage of a convenience into an outage of the intake.
+/// - Who protects a partner defers. The event is safe on the queue, and the partner is not ours to
+///   overload.
+pub struct Limiter {
+    limits: Box<dyn Limits>,
+    local: Mutex<Local>,
+}
+
+#[derive(Default)]
+struct Local {
+    shares: HashMap<String, Share>,
+    outage: Option<(Timestamp, Unavailable)>,
+}
+
+/// Senders and partners are configured, so there are few; this is the end of what a container keeps.
+const MAX_SHARES: usize = 1024;
+
+/// How long a bucket that could not be reached is left alone.
+const OUTAGE: Duration = Duration::from_secs(5);
+
+/// Each refusal shows a bucket with fewer tokens than before. Whoever is refused this often stands in
+/// a crowd that has emptied it.
+const MAX_DRAWS: usize = 4;
+
+impl Limiter {
+    /// Over these buckets, with no share of any.
+    pub fn new(limits: Box<dyn Limits>) -> Self {
+        Self { limits, local: Mutex::default() }
+    }
+
+    /// Admits one event of this key, or not.
+    ///
+    /// It costs no write while a lease lasts, and none while the bucket is known to be empty.
+    pub async fn admit(&self, key: &str, rate: &Rate, now: Timestamp) -> Result<Decision, Unavailable> {
+        let bucket = rate.bucket(key);
+        let mut step = self.of(&bucket, |share| share.step(rate, now));
+        if let Step::Ask(ask) = step {
+            let (tokens, tat) = self.draw(&bucket, rate, ask, now).await?;
+            step = self.of(&bucket, |share| share.drew(ask.want, tokens, tat, rate, now));
+        }
+        if let Step::Deny(retry_after) = step {
+            return Ok(Decision::Denied { rate: *rate, retry_after });
+        }
+        let (remaining, reset) = self.of(&bucket, |share| share.remaining(rate, now));
+        Ok(Decision::Admitted { rate: *rate, remaining, reset })
+    }
+
+    /// Draws tokens; says how many, and how the bucket is now.
+    ///
+    /// The lock is not held meanwhile, so two tasks of one container may draw at once. Then the
+    /// container has the tokens of two leases, all of them paid for.
+    async fn draw(&self, bucket: &str, rate: &Rate, mut ask: Ask, now: Timestamp) -> Result<(u32, Tat), Unavailable> {
+        self.reachable(now)?;
+        for _ in 0..MAX_DRAWS {
+            let Some((tokens, draw)) = ask.draw(rate, now) else { break };
+            match self.limits.draw(bucket, &draw).await {
+                Ok(Drawn::Taken(tat)) => return Ok((tokens, tat)),
+                Ok(Drawn::Refused(found)) => ask = ask.knowing(found),
+                Err(unavailable) => return Err(self.unreachable(unavailable, now)),
+            }
+        }
+        Ok((0, ask.seen))
+    }
+
+    fn of<T>(&self, bucket: &str, act: impl FnOnce(&mut Share) -> T) -> T {
+        let mut local = self.local();
+        if let Some(share) = local.shares.get_mut(bucket) {
+            return act(share);
+        }
+        // A share that is dropped has lost a lease, not its place in the bucket.
+        if local.shares.len() >= MAX_SHARES {
+            let stalest = local.shares.iter().min_by_key(|(_, share)| share.used_at()).map(|(name, _)| name.clone());
+            stalest.map(|name| local.shares.remove(&name));
+        }
+        act(local.shares.entry(bucket.to_owned()).or_default())
+    }
+
+    fn reachable(&self, now: Timestamp) -> Result<(), Unavailable> {
+        match &self.local().outage {
+            Some((until, unavailable)) if now < *until => Err(unavailable.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn unreachable(&self, unavailable: Unavailable, now: Timestamp) -> Unavailable {
+        self.local().outage = Some((now + OUTAGE, unavailable.clone()));
+        unavailable
+    }
+
+    /// Every change of a share is whole, so a panic elsewhere leaves nothing half done.
+    fn local(&self) -> MutexGuard<'_, Local> {
+        self.local.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

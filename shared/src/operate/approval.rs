@@ -1,0 +1,135 @@
+//! Asking people: the question as Slack shows it, and what their answer does.
+
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+
+use super::requeue::{Record, RequeueError, end};
+use crate::arrival::event::Event;
+use crate::base::id::EventId;
+use crate::base::mask::preview;
+use crate::base::time::Timestamp;
+use crate::flows::{Flow, Flows};
+use crate::ledger::plan::Plan;
+use crate::ledger::queue::Queue;
+use crate::ledger::{Records, Refusal, Row, Word};
+
+/// A question: may this be done for this event?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The event.
+    pub id: EventId,
+    /// The hash of what would be done.
+    pub hash: String,
+}
+
+impl Question {
+    /// As a button carries it.
+    pub fn to_value(&self) -> String {
+        format!("{} {}", self.id, self.hash)
+    }
+}
+
+impl FromStr for Question {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(' ') {
+            Some((id, hash)) if !id.is_empty() && !hash.is_empty() && text.len() <= MAX_VALUE => {
+                Ok(Question { id: EventId::named(id), hash: hash.to_owned() })
+            }
+            _ => Err(Refusal("this is no question of ours".into())),
+        }
+    }
+}
+
+/// Slack's longest value of a button.
+const MAX_VALUE: usize = 2000;
+
+/// What somebody answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject,
+}
+
+impl FromStr for Answer {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "approve" => Ok(Answer::Approve),
+            "reject" => Ok(Answer::Reject),
+            _ => Err(Refusal("the answer must be approve or reject".into())),
+        }
+    }
+}
+
+/// Brings an answer to the event that awaits it. An approval sends the event through the queue again; the
+/// same answer again changes nothing. After a no, the key is remembered for as long as the flow says.
+pub async fn decide(
+    records: &dyn Records,
+    queue: &dyn Queue,
+    flows: &Flows,
+    question: &Question,
+    answer: Answer,
+    word: Word<'_>,
+    now: Timestamp,
+) -> Result<Row, RequeueError> {
+    let Question { id, hash } = question;
+    match answer {
+        Answer::Approve => {
+            Record::read(records, id).await?.send(records, queue, |row| row.approved(hash, word, now)).await
+        }
+        Answer::Reject => {
+            let rejected = |row: Row| {
+                let ttl = flows.remembered(&row.flow);
+                row.rejected(hash, word, ttl, now)
+            };
+            end(records, id, rejected).await
+        }
+    }
+}
+
+/// The question as a message of Slack's Block Kit. It shows what would be done, and of the event its shape
+/// only.
+pub fn message(room: &str, flow: &Flow, event: &Event, plan: &Plan, until: Timestamp) -> Value {
+    let question = Question { id: event.id.clone(), hash: plan.hash().to_owned() };
+    let title = format!("Approve {}?", flow.name);
+    let effects: Vec<&str> = plan.steps.iter().map(|step| step.effect.as_str()).collect();
+    let short: String = event.id.as_str().chars().take(12).collect();
+    let facts = format!("*Event* `{short}`\n*Would do* {}\n*Until* {until}", effects.join(", "));
+    let shape = format!("```{}```", preview(&event.payload).join("\n"));
+    let button = |answer: &str, label: &str, style: &str| {
+        json!({
+            "type": "button", "action_id": answer, "style": style, "value": question.to_value(),
+            "text": {"type": "plain_text", "text": label},
+        })
+    };
+    json!({
+        "channel": room,
+        "text": title,
+        "blocks": [
+            {"type": "header", "text": {"type": "plain_text", "text": title}},
+            {"type": "section", "text": {"type": "mrkdwn", "text": facts}},
+            {"type": "section", "text": {"type": "mrkdwn", "text": shape}},
+            {"type": "actions", "elements": [button("approve", "Approve", "primary"), button("reject", "Reject", "danger")]},
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_comes_back_as_it_went() {
+        let question = Question { id: EventId::named("abc"), hash: "123".into() };
+        assert_eq!(question.to_value().parse(), Ok(question));
+        for bad in ["", " ", "abc", "abc ", " 123"] {
+            assert!(bad.parse::<Question>().is_err(), "{bad:?}");
+        }
+    }
+}

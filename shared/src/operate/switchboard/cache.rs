@@ -1,0 +1,196 @@
+//! How long a board is believed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Board, Refused, Stored, policy};
+use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
+use crate::flows::retry::Policy;
+use crate::flows::{Flow, Flows};
+
+/// How long the store's answer is believed without asking again, and how long nobody asks a store
+/// that did not answer. An operator's change is in force everywhere so much later, at most.
+const FRESH_FOR: Duration = Duration::from_secs(5);
+
+/// The board to go by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InForce {
+    board: Board,
+    /// The policies of the flows whose own are overridden.
+    policies: BTreeMap<String, Policy>,
+}
+
+impl InForce {
+    /// The switches.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// The retry policy of a flow: its own, or an operator's.
+    pub fn policy<'p>(&'p self, flow: &'p Flow) -> &'p Policy {
+        self.policies.get(&flow.name).unwrap_or(&flow.retry)
+    }
+}
+
+/// Why the newest board is not in force, or not all of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Nobody knows the newest.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The flows cannot go by it.
+    #[error("board {version} is refused: {why}")]
+    Bad {
+        /// Its version.
+        version: u64,
+        /// Why.
+        why: Refused,
+    },
+}
+
+impl Problem {
+    /// Whether it goes on: the same outage, or the same bad board.
+    fn is_still(&self, earlier: &Problem) -> bool {
+        matches!((self, earlier), (Problem::Unavailable(_), Problem::Unavailable(_))) || self == earlier
+    }
+}
+
+/// What the store said, and when. It is handed the time and asks nobody.
+///
+/// While the store is down, what was known last stays in force, for as long as it takes: a board is no
+/// secret, and every flow does something sensible without one.
+#[derive(Debug, Default)]
+pub struct Cache {
+    asked_at: Option<Timestamp>,
+    good: Arc<InForce>,
+    /// What is wrong, if anything, so that it is told once.
+    problems: Vec<Problem>,
+}
+
+impl Cache {
+    /// The board that needs no question.
+    pub fn believed(&self, now: Timestamp) -> Option<Arc<InForce>> {
+        let fresh = self.asked_at.is_some_and(|asked_at| now.since(asked_at) < FRESH_FOR);
+        fresh.then(|| self.good.clone())
+    }
+
+    /// Takes in the store's answer to a question asked at `asked_at`, and says what is in force now and
+    /// which problems are new.
+    pub fn learn(
+        &mut self,
+        flows: &Flows,
+        answer: Result<Option<Stored>, Unavailable>,
+        asked_at: Timestamp,
+    ) -> (Arc<InForce>, Vec<Problem>) {
+        self.asked_at = Some(asked_at);
+        let problems = match judged(flows, answer, &self.good) {
+            Ok((good, problems)) => {
+                self.good = Arc::new(good);
+                problems
+            }
+            Err(problem) => vec![problem],
+        };
+        let news = |problem: &&Problem| !self.problems.iter().any(|earlier| problem.is_still(earlier));
+        let new = problems.iter().filter(news).cloned().collect();
+        self.problems = problems;
+        (self.good.clone(), new)
+    }
+}
+
+/// What of the answer can be gone by. A flow whose new policy is bad keeps its last good one.
+fn judged(
+    flows: &Flows,
+    answer: Result<Option<Stored>, Unavailable>,
+    last: &InForce,
+) -> Result<(InForce, Vec<Problem>), Problem> {
+    let Some(Stored { version, text }) = answer? else { return Ok(Default::default()) };
+    let bad = |why| Problem::Bad { version, why };
+    let board = Board::read(&text).map_err(bad)?;
+    let (mut policies, mut problems) = (BTreeMap::new(), Vec::new());
+    for flow in flows.all() {
+        let Some(change) = board.retry(&flow.name) else { continue };
+        let policy = policy::merged(flow, change).unwrap_or_else(|why| {
+            problems.push(bad(why));
+            last.policies.get(&flow.name).cloned()
+        });
+        policies.extend(policy.map(|policy| (flow.name.clone(), policy)));
+    }
+    Ok((InForce { board, policies }, problems))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy::tests::flows;
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(1_794_819_600 + secs)
+    }
+
+    fn stored(version: u64, text: &str) -> Result<Option<Stored>, Unavailable> {
+        Ok(Some(Stored { version, text: text.into() }))
+    }
+
+    fn attempts(version: u64, attempts: u32) -> Result<Option<Stored>, Unavailable> {
+        stored(version, &format!(r#"{{"flows": {{"lead-routing": {{"retry": {{"max_attempts": {attempts}}}}}}}}}"#))
+    }
+
+    fn down() -> Result<Option<Stored>, Unavailable> {
+        Err(Unavailable { port: "the switchboard", why: "down".into() })
+    }
+
+    /// What matters of an answer: how many attempts, and how much is wrong.
+    fn short((in_force, problems): (Arc<InForce>, Vec<Problem>)) -> (u32, usize) {
+        let flows = flows();
+        (in_force.policy(flows.flow("lead-routing").expect("the flow")).max_attempts, problems.len())
+    }
+
+    #[test]
+    fn an_answer_is_believed_for_five_seconds() {
+        let mut cache = Cache::default();
+        assert_eq!(cache.believed(at(0)), None);
+        assert_eq!(short(cache.learn(&flows(), attempts(1, 7), at(0))), (7, 0));
+        assert!(cache.believed(at(4)).is_some());
+        assert_eq!(cache.believed(at(5)), None);
+    }
+
+    #[test]
+    fn without_a_board_the_flow_decides() {
+        let mut cache = Cache::default();
+        assert_eq!(short(cache.learn(&flows(), Ok(None), at(0))), (3, 0));
+        cache.learn(&flows(), attempts(1, 7), at(5));
+        assert_eq!(short(cache.learn(&flows(), stored(2, "{}"), at(10))), (3, 0), "it was taken back");
+    }
+
+    #[test]
+    fn a_bad_policy_never_replaces_the_last_good_one_and_is_told_once() {
+        let mut cache = Cache::default();
+        cache.learn(&flows(), attempts(1, 7), at(0));
+        assert_eq!(short(cache.learn(&flows(), attempts(2, 99), at(5))), (7, 1));
+        assert_eq!(short(cache.learn(&flows(), attempts(2, 99), at(10))), (7, 0), "it was told");
+        assert_eq!(short(cache.learn(&flows(), attempts(3, 99), at(15))), (7, 1), "another one");
+    }
+
+    #[test]
+    fn a_bad_policy_leaves_the_switches_alone() {
+        let mut cache = Cache::default();
+        let text = r#"{"flows": {"lead-routing": {"retry": {"max_attempts": 99},
+            "paused": {"since": 0, "by": "ada", "why": "x"}}}}"#;
+        let (in_force, problems) = cache.learn(&flows(), stored(1, text), at(0));
+        assert_eq!(problems.len(), 1);
+        assert!(in_force.board().paused_flow("lead-routing", at(0)).is_some());
+    }
+
+    #[test]
+    fn a_scribble_or_an_outage_keeps_the_last_good_board_and_is_told_once() {
+        let mut cache = Cache::default();
+        assert_eq!(short(cache.learn(&flows(), down(), at(0))), (3, 1), "the flow's own was the last good one");
+        assert!(cache.believed(at(4)).is_some(), "nobody asks meanwhile");
+        cache.learn(&flows(), attempts(1, 7), at(5));
+        assert_eq!(short(cache.learn(&flows(), stored(2, "max_attempts = 9"), at(10))), (7, 1));
+        assert_eq!(short(cache.learn(&flows(), down(), at(15))), (7, 1));
+        assert_eq!(short(cache.learn(&flows(), down(), at(86_400))), (7, 0), "for as long as it takes");
+    }
+}

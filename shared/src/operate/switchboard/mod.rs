@@ -1,0 +1,424 @@
+//! What operators change at run time, with no deploy: pauses, safe mode, retry policies.
+//!
+//! All of it is one small document, so that a container reads one item every few seconds, and a change
+//! is one conditional write. Only [`Board::changed`] makes another board, and it refuses what the flows
+//! cannot go by. The flows may have changed since it was written, so the reader judges again, and goes
+//! by the last good one until somebody mends it.
+
+mod cache;
+mod live;
+mod policy;
+mod turn;
+mod turned;
+
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use cache::{Cache, InForce, Problem};
+pub use live::Switchboard;
+pub use turn::{Subject, Turn, TurnError, read, turn};
+pub use turned::Turned;
+
+use crate::base::document::Stored;
+use crate::base::errors::{Unavailable, WriteError};
+use crate::base::time::Timestamp;
+use crate::flows::Flows;
+use crate::ledger::Word;
+
+/// The positions of all switches, and the latest turns.
+///
+/// An older reader refuses a board with a field that it does not know, and goes by the last good one, which
+/// for a container that has just started is none. So turn no switch while a deploy that adds a field goes
+/// on. After its roll-back nobody can turn one either, until the field is taken out of the stored board.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Board {
+    /// Those over everything.
+    #[serde(skip_serializing_if = "is_default")]
+    all: Switches,
+    /// Those of each flow.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    flows: BTreeMap<String, Switches>,
+    /// Those of each integration.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    integrations: BTreeMap<String, Switches>,
+    /// The latest turns, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    turned: Vec<Turned>,
+}
+
+/// The switches of one subject.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Switches {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<Switch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safe_mode: Option<Switch>,
+    /// What an operator changes in a flow's retry policy.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    retry: Map<String, Value>,
+    /// Who changes it. Boards of earlier versions do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_by: Option<Switch>,
+}
+
+impl Switches {
+    fn turn(&mut self, turn: Turn, word: Word<'_>, now: Timestamp) {
+        let on = |until| Some(Switch { since: now, until, by: word.by.into(), why: word.why.into() });
+        match turn {
+            Turn::Pause { until } => self.paused = on(until),
+            Turn::Resume => self.paused = None,
+            Turn::SafeMode { until } => self.safe_mode = on(Some(until)),
+            Turn::Normal => self.safe_mode = None,
+            Turn::Retry(change) => {
+                self.retry_by = on(None).filter(|_| !change.is_empty());
+                self.retry = change;
+            }
+        }
+    }
+
+    fn positions(&self, now: Timestamp) -> Vec<Position<'_>> {
+        let retry = (!self.retry.is_empty()).then_some(Position::Retry(&self.retry, self.retry_by.as_ref()));
+        let paused = on(&self.paused, now).map(Position::Paused);
+        let safe = on(&self.safe_mode, now).map(Position::SafeMode);
+        paused.into_iter().chain(safe).chain(retry).collect()
+    }
+}
+
+/// A switch that is on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Position<'b> {
+    /// Nothing is called.
+    Paused(&'b Switch),
+    /// Flows do what their `safe_mode` says.
+    SafeMode(&'b Switch),
+    /// A flow's policy is changed in this, and by whom, as far as that is known.
+    Retry(&'b Map<String, Value>, Option<&'b Switch>),
+}
+
+fn is_default(switches: &Switches) -> bool {
+    *switches == Switches::default()
+}
+
+/// A switch that is on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when; without it, until somebody turns it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Who turned it on.
+    pub by: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Switch {
+    fn is_on(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// The flows cannot go by this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct Refused(pub Vec<String>);
+
+fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused(vec![why.into()]))
+}
+
+impl Board {
+    /// Reads a board. What it does not know is an error: an older reader must not go by half of it.
+    pub fn read(text: &str) -> Result<Board, Refused> {
+        // A list would do for serde, but not for us.
+        let named = serde_json::from_str::<Map<String, Value>>(text);
+        let board = named.and_then(|named| serde_json::from_value(Value::Object(named)));
+        board.map_err(|error| Refused(vec![error.to_string()]))
+    }
+
+    /// The board as JSON.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The board after an operator's turn, if the flows can go by it. What has ended is left out, and turns
+    /// are forgotten, the oldest first, where a switch needs their room.
+    pub fn changed(
+        &self,
+        subject: &Subject,
+        turn: Turn,
+        word: Word<'_>,
+        flows: &Flows,
+        now: Timestamp,
+    ) -> Result<Board, Refused> {
+        check(subject, &turn, flows, now)?;
+        let mut board = self.clone();
+        turned::remember(&mut board.turned, Turned::new(&turn, subject, word, now));
+        let switches = match subject {
+            Subject::All => &mut board.all,
+            Subject::Flow(name) => board.flows.entry(name.clone()).or_default(),
+            Subject::Integration(name) => board.integrations.entry(name.clone()).or_default(),
+        };
+        switches.turn(turn, word, now);
+        board.prune(now);
+        while board.text().len() > MAX_BOARD {
+            if board.turned.pop().is_none() {
+                return refuse("there is no room for more switches: turn some off");
+            }
+        }
+        Ok(board)
+    }
+
+    /// Why a flow's events wait, if an operator paused it.
+    pub fn paused_flow(&self, flow: &str, now: Timestamp) -> Option<&Switch> {
+        let switches = [Some(&self.all), self.flows.get(flow)];
+        switches.into_iter().flatten().find_map(|switches| on(&switches.paused, now))
+    }
+
+    /// Why an integration is not called, if an operator paused it.
+    pub fn paused_integration(&self, integration: &str, now: Timestamp) -> Option<&Switch> {
+        self.integrations.get(integration).and_then(|switches| on(&switches.paused, now))
+    }
+
+    /// Why a flow is in safe mode, if it is.
+    pub fn safe_mode(&self, flow: &str, now: Timestamp) -> Option<&Switch> {
+        let switches = [Some(&self.all), self.flows.get(flow)];
+        switches.into_iter().flatten().find_map(|switches| on(&switches.safe_mode, now))
+    }
+
+    /// Every switch that is on, and what it is of.
+    pub fn positions(&self, now: Timestamp) -> Vec<(Subject, Position<'_>)> {
+        let flows = self.flows.iter().map(|(name, switches)| (Subject::Flow(name.clone()), switches));
+        let integrations = self.integrations.iter().map(|(name, of)| (Subject::Integration(name.clone()), of));
+        let every = [(Subject::All, &self.all)].into_iter().chain(flows).chain(integrations);
+        every.flat_map(|(subject, of)| of.positions(now).into_iter().map(move |at| (subject.clone(), at))).collect()
+    }
+
+    /// The latest turns, the newest first.
+    pub fn turned(&self) -> &[Turned] {
+        &self.turned
+    }
+
+    fn retry(&self, flow: &str) -> Option<&Map<String, Value>> {
+        self.flows.get(flow).map(|switches| &switches.retry).filter(|retry| !retry.is_empty())
+    }
+
+    fn prune(&mut self, now: Timestamp) {
+        let every = self.flows.values_mut().chain(self.integrations.values_mut()).chain([&mut self.all]);
+        for switches in every {
+            switches.paused.take_if(|switch| !switch.is_on(now));
+            switches.safe_mode.take_if(|switch| !switch.is_on(now));
+        }
+        self.flows.retain(|_, switches| !is_default(switches));
+        self.integrations.retain(|_, switches| !is_default(switches));
+    }
+}
+
+fn on(switch: &Option<Switch>, now: Timestamp) -> Option<&Switch> {
+    switch.as_ref().filter(|switch| switch.is_on(now))
+}
+
+fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Result<(), Refused> {
+    match subject {
+        Subject::Flow(name) if flows.flow(name).is_none() => return refuse(format!("there is no flow `{name}`")),
+        Subject::Integration(name) if flows.integration(name).is_none() => {
+            return refuse(format!("there is no integration `{name}`"));
+        }
+        _ => (),
+    }
+    match (turn, subject) {
+        (Turn::Retry(change), Subject::Flow(name)) => match flows.flow(name) {
+            Some(flow) => policy::merged(flow, change).map(drop),
+            None => Ok(()),
+        },
+        (Turn::Retry(_), _) => refuse("only a flow has a retry policy"),
+        (Turn::SafeMode { .. } | Turn::Normal, Subject::Integration(_)) => refuse("only flows have a safe mode"),
+        // A safe mode that nobody ends would be the flow's new behaviour, without a review.
+        (Turn::SafeMode { until }, _) if *until > now + MAX_SAFE_MODE => {
+            refuse("a safe mode must have an end within 7 days")
+        }
+        (Turn::Pause { .. } | Turn::Resume | Turn::SafeMode { .. } | Turn::Normal, _) => Ok(()),
+    }
+}
+
+const MAX_SAFE_MODE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The board is one item that every container reads each few seconds.
+const MAX_BOARD: usize = 32 * 1024;
+
+/// Where the switchboard is kept. Asked seldom: [`Switchboard`](crate::switchboard::Switchboard) stands
+/// before it.
+#[async_trait]
+pub trait BoardStore: Send + Sync {
+    /// The board, now.
+    async fn read(&self) -> Result<Option<Stored>, Unavailable>;
+}
+
+/// The operator's side of the switchboard.
+#[async_trait]
+pub trait Boards: BoardStore {
+    /// Writes a board in the place of the version that was seen, 0 where there was none, and says its
+    /// version. Fenced if somebody else wrote another one meanwhile.
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
+
+    fn minutes(minutes: u64) -> Duration {
+        Duration::from_secs(60 * minutes)
+    }
+
+    const MOVING: Word<'static> = Word { by: "ada", why: "the CRM is moving" };
+
+    fn pause(until: Option<Timestamp>) -> Turn {
+        Turn::Pause { until }
+    }
+
+    fn retry(change: Value) -> Turn {
+        Turn::Retry(change.as_object().cloned().unwrap_or_default())
+    }
+
+    fn flow() -> Subject {
+        Subject::Flow("lead-routing".into())
+    }
+
+    fn turned(subject: &Subject, turn: Turn) -> Result<Board, Refused> {
+        then(&Board::default(), subject, turn)
+    }
+
+    fn then(board: &Board, subject: &Subject, turn: Turn) -> Result<Board, Refused> {
+        board.changed(subject, turn, MOVING, &policy::tests::flows(), NOW)
+    }
+
+    #[test]
+    fn a_pause_holds_until_its_end_or_its_resume() {
+        let board = turned(&flow(), pause(Some(NOW + minutes(10)))).expect("a good pause");
+        assert!(board.paused_flow("lead-routing", NOW + minutes(9)).is_some());
+        assert!(board.paused_flow("lead-routing", NOW + minutes(10)).is_none());
+        assert!(board.paused_flow("another", NOW).is_none());
+        let resumed = then(&board, &flow(), Turn::Resume).expect("resumed");
+        assert_eq!((resumed.positions(NOW), resumed.flows.len()), (vec![], 0), "no switch is left behind");
+        let all = turned(&Subject::All, pause(None)).expect("a good pause");
+        assert!(all.paused_flow("lead-routing", NOW + minutes(100_000)).is_some());
+    }
+
+    #[test]
+    fn an_integration_is_paused_alone() {
+        let crm = Subject::Integration("crm".into());
+        let board = turned(&crm, pause(None)).expect("a good pause");
+        assert!(board.paused_integration("crm", NOW).is_some());
+        assert!(board.paused_flow("lead-routing", NOW).is_none());
+    }
+
+    #[test]
+    fn a_safe_mode_has_an_end() {
+        let on = |until| turned(&flow(), Turn::SafeMode { until });
+        assert!(on(NOW + minutes(8 * 24 * 60)).is_err());
+        let board = on(NOW + minutes(60)).expect("a good end");
+        assert!(board.safe_mode("lead-routing", NOW).is_some());
+        assert!(board.safe_mode("lead-routing", NOW + minutes(60)).is_none());
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused() {
+        let flow = Subject::Flow("led-routing".into());
+        assert_eq!(turned(&flow, Turn::Resume), refuse("there is no flow `led-routing`"));
+        let partner = Subject::Integration("cmr".into());
+        assert_eq!(turned(&partner, Turn::Resume), refuse("there is no integration `cmr`"));
+        assert!(turned(&Subject::All, retry(json!({"max_attempts": 5}))).is_err());
+        assert!(turned(&self::flow(), retry(json!({"max_attempts": 99}))).is_err());
+        assert!(turned(&self::flow(), retry(json!({"max_attempts": 5}))).is_ok());
+    }
+
+    #[test]
+    fn every_kind_of_turn_is_remembered_with_its_word() {
+        let kinds = [
+            (pause(None), "paused"),
+            (Turn::Resume, "resumed"),
+            (Turn::SafeMode { until: NOW + minutes(60) }, "safe mode"),
+            (Turn::Normal, "safe mode off"),
+            (retry(json!({"max_attempts": 5})), "policy"),
+            (retry(json!({})), "policy taken back"),
+        ];
+        let mut board = Board::default();
+        for (turn, what) in kinds {
+            board = then(&board, &flow(), turn).expect("a good turn");
+            let (by, why) = (MOVING.by.to_owned(), MOVING.why.to_owned());
+            assert_eq!(board.turned()[0], Turned { at: NOW, what: what.into(), of: flow(), by, why });
+        }
+        assert_eq!((board.turned().len(), board.positions(NOW)), (6, vec![]));
+    }
+
+    #[test]
+    fn a_policy_has_its_word_for_as_long_as_it_stands() {
+        let mut board = turned(&flow(), retry(json!({"max_attempts": 5}))).expect("a good policy");
+        board.turned.clear();
+        let positions = board.positions(NOW);
+        let [(_, Position::Retry(_, Some(switch)))] = positions[..] else { panic!("{positions:?}") };
+        assert_eq!((switch.since, switch.by.as_str(), switch.why.as_str()), (NOW, MOVING.by, MOVING.why));
+    }
+
+    #[test]
+    fn a_board_round_trips_and_half_of_one_is_not_read() {
+        let board = turned(&flow(), pause(None)).and_then(|board| then(&board, &Subject::All, Turn::Resume));
+        let board = board.expect("good turns");
+        assert_eq!(Board::read(&board.text()), Ok(board));
+        assert_eq!(Board::read("{}"), Ok(Board::default()));
+        for bad in ["", "[]", "5", r#"{"flow": {}}"#, r#"{"all": {"paused": true}}"#] {
+            assert!(Board::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_board_from_before_turns_were_remembered_is_read() {
+        let board = Board::read(
+            r#"{"all": {"paused": {"since": 0, "by": "ada", "why": "stop"}},
+                "flows": {"lead-routing": {"retry": {"max_attempts": 5}}}}"#,
+        );
+        let board = board.expect("a good board");
+        let positions = board.positions(NOW);
+        assert!(matches!(positions[..], [(_, Position::Paused(_)), (_, Position::Retry(_, None))]), "{positions:?}");
+        assert_eq!(board.turned(), []);
+        assert!(!board.text().contains("turned"), "and an older reader reads it still: {}", board.text());
+    }
+
+    #[test]
+    fn a_board_is_bounded() {
+        let (mut board, flows) = (Board::default(), policy::tests::flows());
+        let (filling, room) = ("x".repeat(MAX_BOARD), "x".repeat(MAX_BOARD - 200));
+        let wordy = |why| Board::default().changed(&Subject::All, pause(None), Word { why, ..MOVING }, &flows, NOW);
+        assert!(wordy(&filling).is_err());
+        assert!(wordy(&room).is_ok_and(|board| board.turned().is_empty()), "the turn itself is forgotten");
+        let ended = Some(Switch { since: NOW, until: Some(NOW), by: "ada".into(), why: "x".into() });
+        board.flows.insert("gone".into(), Switches { paused: ended, ..Switches::default() });
+        let pruned = then(&board, &Subject::All, Turn::Resume).expect("resumed");
+        assert_eq!(pruned.flows.len(), 0, "what has ended is left out");
+    }
+
+    #[test]
+    fn a_full_board_takes_a_switch_and_forgets_the_oldest_turns() {
+        let mut board = turned(&flow(), retry(json!({"max_attempts": 5}))).expect("a good policy");
+        board = then(&board, &flow(), Turn::Normal).expect("a good turn");
+        let room = MAX_BOARD - board.text().len();
+        let filling = Switch { since: NOW, until: None, by: "ada".into(), why: "x".repeat(room - 80) };
+        board.all.paused = Some(filling);
+        assert!((MAX_BOARD - 80..=MAX_BOARD).contains(&board.text().len()), "{}", board.text().len());
+        let full = then(&board, &Subject::Integration("crm".into()), pause(None)).expect("it is taken");
+        assert!(full.paused_integration("crm", NOW).is_some() && full.paused_flow("any", NOW).is_some());
+        let what: Vec<&str> = full.turned().iter().map(|turned| turned.what.as_str()).collect();
+        assert_eq!(what, ["paused"], "the newest is remembered");
+    }
+}

@@ -1,0 +1,3 @@
+//! What holds of the project's own files: its layout, its names, its documents.
+
+mod rooms;
