@@ -9,12 +9,12 @@ use shared::arrival::key::Names;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::{File, Flow, Flows};
-use shared::ledger::Word;
+use shared::ledger::SignOff;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
 
 /// An operator's word.
-pub(crate) const ADA: Word<'static> = Word { by: "ada", why: "the CRM is back" };
+pub(crate) const ADA: SignOff<'static> = SignOff { by: "ada", why: "the CRM is back" };
 
 /// An operation on her word.
 pub(crate) fn by_ada(mut operation: Value) -> Value {

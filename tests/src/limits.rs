@@ -255,7 +255,7 @@ async fn whoever_waits_as_told_is_admitted() {
     let mut now = NOW;
     for _ in 0..50 {
         while let Decision::Admitted { .. } = fleet.admit(0, now).await {}
-        let Decision::Denied { retry_after, .. } = fleet.admit(0, now).await else { panic!("the bucket is empty") };
+        let Decision::Throttled { retry_after, .. } = fleet.admit(0, now).await else { panic!("the bucket is empty") };
         now = now + retry_after;
         assert!(matches!(fleet.admit(0, now).await, Decision::Admitted { .. }), "after {retry_after:?}");
     }

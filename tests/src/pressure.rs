@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::time::Timestamp;
-use shared::limits::pressure::{Breaker, Change, Deferral, Ended, Gate, Permit, Pressure, Why};
+use shared::limits::pressure::{Breaker, BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit, Pressure};
 use shared::limits::rates::Rate;
 use shared::model::{ModelChance, ModelLimits, ModelPressure};
 
@@ -56,7 +56,7 @@ impl Fleet {
     }
 
     /// A call that ends at once.
-    async fn call(&self, container: usize, ended: Ended, now: Timestamp) -> Result<Option<Change>, Deferral> {
+    async fn call(&self, container: usize, ended: CallEnd, now: Timestamp) -> Result<Option<BreakerChange>, Deferral> {
         let permit = self.enter(container, now).await?;
         Ok(self.gates[container].leave(permit, ended, now).await)
     }
@@ -64,7 +64,7 @@ impl Fleet {
     /// Fails until the breaker is open, in turn in each container. Says after how many calls.
     async fn break_it(&self, now: Timestamp) -> usize {
         for n in 0..1000 {
-            if self.call(n % self.gates.len(), Ended::Failure, now).await == Ok(Some(Change::Opened)) {
+            if self.call(n % self.gates.len(), CallEnd::Failure, now).await == Ok(Some(BreakerChange::Opened)) {
                 return n + 1;
             }
         }
@@ -77,7 +77,7 @@ impl Fleet {
     }
 }
 
-fn why<T: std::fmt::Debug>(entered: Result<T, Deferral>) -> (Why, u128) {
+fn why<T: std::fmt::Debug>(entered: Result<T, Deferral>) -> (DeferralReason, u128) {
     let deferral = entered.expect_err("deferred");
     (deferral.why, deferral.after.as_millis())
 }
@@ -86,7 +86,7 @@ fn why<T: std::fmt::Debug>(entered: Result<T, Deferral>) -> (Why, u128) {
 async fn an_integration_without_limits_costs_no_call() {
     let fleet = Fleet::of(3, Pressure::default());
     for n in 0..1000 {
-        let ended = if n % 2 == 0 { Ended::Success } else { Ended::Failure };
+        let ended = if n % 2 == 0 { CallEnd::Success } else { CallEnd::Failure };
         assert_eq!(fleet.call(n % 3, ended, at(n as u64)).await, Ok(None));
     }
     assert_eq!(fleet.cost(), (0, 0));
@@ -97,7 +97,7 @@ async fn a_healthy_integration_with_a_breaker_costs_no_write_and_a_read_each_thr
     let fleet = Fleet::of(2, breaker(1));
     for n in 0..6000 {
         // One in fifty fails, but for each container's first calls: there is no share of nothing.
-        let ended = if n % 50 == 49 { Ended::Failure } else { Ended::Success };
+        let ended = if n % 50 == 49 { CallEnd::Failure } else { CallEnd::Success };
         assert_eq!(fleet.call(n / 25 % 2, ended, at(n as u64 * 10)).await, Ok(None));
     }
     let (reads, writes) = fleet.cost();
@@ -116,10 +116,10 @@ async fn calls_at_once_share_one_read() {
 #[tokio::test]
 async fn a_slot_costs_a_write_to_take_and_one_to_give_back() {
     let fleet = Fleet::of(2, slots(3));
-    assert_eq!(fleet.call(0, Ended::Success, NOW).await, Ok(None));
+    assert_eq!(fleet.call(0, CallEnd::Success, NOW).await, Ok(None));
     assert_eq!(fleet.cost(), (0, 3), "the first one makes the item");
     for n in 0..100 {
-        assert_eq!(fleet.call(n % 2, Ended::Success, at(n as u64)).await, Ok(None));
+        assert_eq!(fleet.call(n % 2, CallEnd::Success, at(n as u64)).await, Ok(None));
     }
     assert_eq!(fleet.cost(), (0, 3 + 200));
 }
@@ -133,7 +133,7 @@ async fn the_fleet_s_failures_open_it_for_everybody_at_once_the_volume_is_there(
         assert!(writes <= 40, "{containers} containers: {writes} writes");
         let later = at(3000);
         for container in 0..containers {
-            assert_eq!(why(fleet.enter(container, later).await), (Why::BreakerOpen, 12_000));
+            assert_eq!(why(fleet.enter(container, later).await), (DeferralReason::BreakerOpen, 12_000));
         }
         let cost = fleet.cost();
         for n in 0..1000 {
@@ -148,7 +148,7 @@ async fn the_fleet_s_failures_open_it_for_everybody_at_once_the_volume_is_there(
 async fn the_successes_of_the_others_keep_it_closed() {
     let fleet = Fleet::of(10, breaker(1));
     for n in 0..3000 {
-        let ended = if n % 10 == 0 { Ended::Failure } else { Ended::Success };
+        let ended = if n % 10 == 0 { CallEnd::Failure } else { CallEnd::Success };
         assert_eq!(fleet.call(n % 10, ended, at(n as u64 * 20)).await, Ok(None), "call {n}");
     }
     let (_, writes) = fleet.cost();
@@ -160,7 +160,7 @@ async fn the_successes_of_the_others_keep_it_closed() {
 async fn a_failure_among_many_calls_costs_each_container_a_report_at_most() {
     let fleet = Fleet::of(10, breaker(1));
     for n in 0..3000 {
-        let ended = if n == 0 { Ended::Failure } else { Ended::Success };
+        let ended = if n == 0 { CallEnd::Failure } else { CallEnd::Success };
         assert_eq!(fleet.call(n % 10, ended, at(n as u64 * 9)).await, Ok(None));
     }
     let (_, writes) = fleet.cost();
@@ -172,7 +172,7 @@ async fn few_failures_never_open_it() {
     let fleet = Fleet::of(3, breaker(1));
     for n in 0..190 {
         // 19 in each window of 30 seconds.
-        assert_eq!(fleet.call(n % 3, Ended::Failure, at(n as u64 / 19 * 30_000)).await, Ok(None), "call {n}");
+        assert_eq!(fleet.call(n % 3, CallEnd::Failure, at(n as u64 / 19 * 30_000)).await, Ok(None), "call {n}");
     }
 }
 
@@ -185,12 +185,12 @@ async fn a_half_open_breaker_lets_its_probes_through_and_nobody_else() {
         let entered = join_all((0..100).map(|n| fleet.enter(n % 10, then))).await;
         let (sent, held): (Vec<_>, Vec<_>) = entered.into_iter().enumerate().partition(|(_, entered)| entered.is_ok());
         assert_eq!(sent.len(), probes as usize);
-        assert!(held.into_iter().all(|(_, entered)| why(entered).0 == Why::BreakerOpen));
+        assert!(held.into_iter().all(|(_, entered)| why(entered).0 == DeferralReason::BreakerOpen));
         let mut changes = Vec::new();
         for (n, entered) in sent {
-            changes.push(fleet.gates[n % 10].leave(entered.expect("it was sent"), Ended::Success, then).await);
+            changes.push(fleet.gates[n % 10].leave(entered.expect("it was sent"), CallEnd::Success, then).await);
         }
-        assert_eq!(changes.pop(), Some(Some(Change::Closed)), "with the last one");
+        assert_eq!(changes.pop(), Some(Some(BreakerChange::Closed)), "with the last one");
         assert!(changes.iter().all(Option::is_none));
         for n in 0..100 {
             assert!(fleet.enter(n % 10, at(18_000)).await.is_ok());
@@ -202,24 +202,28 @@ async fn a_half_open_breaker_lets_its_probes_through_and_nobody_else() {
 async fn a_probe_that_fails_opens_it_again_and_one_that_crashes_is_replaced() {
     let fleet = Fleet::of(2, breaker(1));
     fleet.break_it(NOW).await;
-    assert_eq!(fleet.call(0, Ended::Failure, at(15_000)).await, Ok(Some(Change::Opened)));
-    assert_eq!(why(fleet.enter(1, at(16_000)).await), (Why::BreakerOpen, 14_000));
+    assert_eq!(fleet.call(0, CallEnd::Failure, at(15_000)).await, Ok(Some(BreakerChange::Opened)));
+    assert_eq!(why(fleet.enter(1, at(16_000)).await), (DeferralReason::BreakerOpen, 14_000));
     let crashed = fleet.enter(1, at(30_000)).await.expect("a probe");
     drop(crashed);
-    assert_eq!(why(fleet.enter(0, at(30_000)).await), (Why::BreakerOpen, 3000));
-    assert_eq!(fleet.call(0, Ended::Success, at(30_000) + LAPSED).await, Ok(Some(Change::Closed)));
+    assert_eq!(why(fleet.enter(0, at(30_000)).await), (DeferralReason::BreakerOpen, 3000));
+    assert_eq!(fleet.call(0, CallEnd::Success, at(30_000) + LAPSED).await, Ok(Some(BreakerChange::Closed)));
 }
 
 #[tokio::test]
 async fn a_call_that_was_not_made_says_nothing() {
     let fleet = Fleet::of(1, breaker(1));
     for _ in 0..100 {
-        assert_eq!(fleet.call(0, Ended::Neutral, NOW).await, Ok(None));
+        assert_eq!(fleet.call(0, CallEnd::Neutral, NOW).await, Ok(None));
     }
     assert_eq!(fleet.cost(), (1, 0));
     fleet.break_it(NOW).await;
-    assert_eq!(fleet.call(0, Ended::Neutral, at(15_000)).await, Ok(None), "a probe that was not made");
-    assert_eq!(fleet.call(0, Ended::Success, at(15_000)).await, Ok(Some(Change::Closed)), "makes room for another");
+    assert_eq!(fleet.call(0, CallEnd::Neutral, at(15_000)).await, Ok(None), "a probe that was not made");
+    assert_eq!(
+        fleet.call(0, CallEnd::Success, at(15_000)).await,
+        Ok(Some(BreakerChange::Closed)),
+        "makes room for another"
+    );
 }
 
 #[tokio::test]
@@ -231,7 +235,7 @@ async fn slots_are_never_more_than_the_limit_and_come_back_after_a_crash() {
     assert!(writes <= 6 + 4, "{writes}: a container that found none is quiet");
     drop(entered);
     for millis in [500, 19_999] {
-        assert_eq!(why(fleet.enter(0, at(millis)).await), (Why::ConcurrencyFull, 1000));
+        assert_eq!(why(fleet.enter(0, at(millis)).await), (DeferralReason::ConcurrencyFull, 1000));
     }
     let after = at(500) + LAPSED;
     let entered = join_all((0..50).map(|n| fleet.enter(n % 4, after))).await;
@@ -242,17 +246,17 @@ async fn slots_are_never_more_than_the_limit_and_come_back_after_a_crash() {
 async fn who_gives_a_slot_back_may_take_it_again_at_once() {
     let fleet = Fleet::of(1, slots(1));
     let permit = fleet.enter(0, NOW).await.expect("the slot");
-    assert_eq!(why(fleet.enter(0, NOW).await), (Why::ConcurrencyFull, 1000));
-    fleet.gates[0].leave(permit, Ended::Success, at(10)).await;
+    assert_eq!(why(fleet.enter(0, NOW).await), (DeferralReason::ConcurrencyFull, 1000));
+    fleet.gates[0].leave(permit, CallEnd::Success, at(10)).await;
     assert!(fleet.enter(0, at(10)).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_spent_rate_says_when_there_is_more() {
     let fleet = Fleet::of(1, rate(2));
-    assert_eq!(fleet.call(0, Ended::Success, NOW).await, Ok(None));
-    assert_eq!(fleet.call(0, Ended::Success, NOW).await, Ok(None));
-    assert_eq!(why(fleet.enter(0, NOW).await), (Why::RateSpent, 500));
+    assert_eq!(fleet.call(0, CallEnd::Success, NOW).await, Ok(None));
+    assert_eq!(fleet.call(0, CallEnd::Success, NOW).await, Ok(None));
+    assert_eq!(why(fleet.enter(0, NOW).await), (DeferralReason::RateSpent, 500));
     assert!(fleet.enter(0, at(500)).await.is_ok());
 }
 
@@ -275,9 +279,9 @@ async fn without_the_table_limits_defer_for_a_while_and_do_not_ask_meanwhile() {
         let fleet = Fleet::of(1, pressure);
         fleet.table.down(true);
         fleet.limits.down(true);
-        assert_eq!(why(fleet.enter(0, NOW).await), (Why::LimitsUnavailable, 5000));
+        assert_eq!(why(fleet.enter(0, NOW).await), (DeferralReason::LimitsUnavailable, 5000));
         let cost = fleet.cost();
-        assert_eq!(why(fleet.enter(0, at(100)).await).0, Why::LimitsUnavailable);
+        assert_eq!(why(fleet.enter(0, at(100)).await).0, DeferralReason::LimitsUnavailable);
         assert_eq!(fleet.cost(), cost);
         fleet.table.down(false);
         fleet.limits.down(false);
@@ -290,24 +294,28 @@ async fn without_the_table_each_container_has_a_breaker_of_its_own() {
     let fleet = Fleet::of(2, breaker(1));
     fleet.table.down(true);
     for _ in 0..19 {
-        assert_eq!(fleet.call(0, Ended::Failure, NOW).await, Ok(None));
+        assert_eq!(fleet.call(0, CallEnd::Failure, NOW).await, Ok(None));
     }
-    assert_eq!(fleet.call(0, Ended::Failure, NOW).await, Ok(Some(Change::Opened)));
-    assert_eq!(why(fleet.enter(0, at(1000)).await), (Why::BreakerOpen, 14_000));
-    assert_eq!(fleet.call(1, Ended::Success, at(1000)).await, Ok(None), "the other knows nothing of it");
-    assert_eq!(fleet.call(0, Ended::Success, at(15_000)).await, Ok(Some(Change::Closed)), "and nothing stops for ever");
+    assert_eq!(fleet.call(0, CallEnd::Failure, NOW).await, Ok(Some(BreakerChange::Opened)));
+    assert_eq!(why(fleet.enter(0, at(1000)).await), (DeferralReason::BreakerOpen, 14_000));
+    assert_eq!(fleet.call(1, CallEnd::Success, at(1000)).await, Ok(None), "the other knows nothing of it");
+    assert_eq!(
+        fleet.call(0, CallEnd::Success, at(15_000)).await,
+        Ok(Some(BreakerChange::Closed)),
+        "and nothing stops for ever"
+    );
 }
 
 #[tokio::test]
 async fn when_the_table_is_back_it_knows_better() {
     let fleet = Fleet::of(2, breaker(1));
-    assert_eq!(fleet.call(0, Ended::Success, NOW).await, Ok(None));
+    assert_eq!(fleet.call(0, CallEnd::Success, NOW).await, Ok(None));
     fleet.break_it(NOW).await;
     fleet.table.down(true);
-    assert_eq!(fleet.call(0, Ended::Success, at(15_000)).await, Ok(Some(Change::Closed)), "by itself");
+    assert_eq!(fleet.call(0, CallEnd::Success, at(15_000)).await, Ok(Some(BreakerChange::Closed)), "by itself");
     fleet.table.down(false);
     let probe = fleet.enter(1, at(16_000)).await.expect("a probe");
-    assert_eq!(why(fleet.enter(0, at(20_000)).await).0, Why::BreakerOpen, "the probe is still out");
-    assert_eq!(fleet.gates[1].leave(probe, Ended::Success, at(21_000)).await, Some(Change::Closed));
+    assert_eq!(why(fleet.enter(0, at(20_000)).await).0, DeferralReason::BreakerOpen, "the probe is still out");
+    assert_eq!(fleet.gates[1].leave(probe, CallEnd::Success, at(21_000)).await, Some(BreakerChange::Closed));
     assert!(fleet.enter(0, at(23_000)).await.is_ok());
 }

@@ -154,10 +154,11 @@ impl Context<'_> {
     async fn within_rate(&self) -> Result<Option<Decision>, Rejection> {
         let sender = format!("sender/{}", self.delivery.source);
         match self.intake.limiter.admit(&sender, &self.source()?.rate, self.now).await {
-            Ok(denied @ Decision::Denied { .. }) => Err(Rejection::TooMany(denied)),
+            Ok(denied @ Decision::Throttled { .. }) => Err(Rejection::Throttled(denied)),
             Ok(admitted) => Ok(Some(admitted)),
             Err(unavailable) => {
-                warn!(source = self.delivery.source, %unavailable, "admitted without a limit");
+                let (source, trace_id) = (&self.delivery.source, self.trace.id());
+                warn!(source, trace_id, %unavailable, "the sender's rate was not reached; the event is admitted without it");
                 Ok(None)
             }
         }

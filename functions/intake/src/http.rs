@@ -15,7 +15,7 @@ use shared::base::trace::Trace;
 use tracing::{error, info, warn};
 
 use crate::accept::{Intake, Receipt, accept, accept_batch};
-use crate::problem::{POLICY, Problem};
+use crate::problem::{POLICY, ProblemDetails};
 use crate::receipts::receipt;
 use crate::rejection::Rejection;
 
@@ -30,7 +30,9 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
     let source = request.path_parameters.get("source").cloned().unwrap_or_default();
     let answered = in_time(answer(intake, &route, request, &trace)).await;
     match &answered {
-        Ok(answer) => info!(source, route, status = answer.status, answer.logged, trace_id = trace.id(), "answered"),
+        Ok(Answer { status, accepted, .. }) => {
+            info!(source, route, status, accepted, trace_id = trace.id(), "the delivery was answered");
+        }
         Err(rejection) => log(rejection, &source, &route, &trace),
     }
     answered.unwrap_or_else(|rejection| rejected(&rejection, &trace)).into_response()
@@ -94,7 +96,7 @@ fn accepted(receipt: &Receipt) -> Answer {
         body["result"] = result.clone();
     }
     let mut answer = Answer::new(202, body);
-    answer.logged = receipt.id.to_string();
+    answer.accepted = receipt.id.to_string();
     answer.headers.extend(receipt.standing.iter().flat_map(|standing| standing.headers(POLICY)));
     if receipt.replayed {
         answer.headers.push(("idempotent-replayed", "true".into()));
@@ -107,7 +109,7 @@ fn batch(results: Vec<Result<Receipt, Rejection>>, trace: &Trace) -> Answer {
     let all_accepted = results.iter().all(Result::is_ok);
     let results: Vec<Value> = results.iter().map(|result| item(result, trace)).collect();
     let mut answer = Answer::new(if all_accepted { 202 } else { 207 }, json!({"results": results}));
-    answer.logged = format!("{} events", results.len());
+    answer.accepted = format!("{} events", results.len());
     answer
 }
 
@@ -129,7 +131,7 @@ fn item(result: &Result<Receipt, Rejection>, trace: &Trace) -> Value {
 }
 
 fn rejected(rejection: &Rejection, trace: &Trace) -> Answer {
-    let problem = Problem::of(rejection);
+    let problem = ProblemDetails::of(rejection);
     let mut answer = Answer::new(problem.status, problem.body(rejection, trace));
     answer.content_type = "application/problem+json";
     answer.headers = problem.headers(rejection);
@@ -138,13 +140,20 @@ fn rejected(rejection: &Rejection, trace: &Trace) -> Answer {
 
 /// Logged once, here, with names and numbers and nothing that a sender wrote.
 fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
-    let problem = Problem::of(rejection).urn();
+    let problem = ProblemDetails::of(rejection).urn();
     let known = if matches!(rejection, Rejection::UnknownSource) { "(unknown)" } else { source };
     match rejection {
         Rejection::Unavailable(why) => {
-            error!(source = known, route, problem, %why, trace_id = trace.id(), "unavailable")
+            let told = "the delivery was not accepted; its sender is asked to send it again";
+            error!(source = known, route, problem, %why, trace_id = trace.id(), "{told}")
         }
-        _ => warn!(source = known, route, problem, trace_id = trace.id(), "rejected"),
+        _ => warn!(
+            source = known,
+            route,
+            problem,
+            trace_id = trace.id(),
+            "the delivery was rejected; nothing of it was stored"
+        ),
     }
 }
 
@@ -154,13 +163,13 @@ struct Answer {
     content_type: &'static str,
     headers: Vec<(&'static str, String)>,
     body: Value,
-    /// What of it is logged.
-    logged: String,
+    /// What was accepted, for the log: an event's id, or how many of a batch.
+    accepted: String,
 }
 
 impl Answer {
     fn new(status: u16, body: Value) -> Self {
-        Answer { status, content_type: "application/json", headers: Vec::new(), body, logged: String::new() }
+        Answer { status, content_type: "application/json", headers: Vec::new(), body, accepted: String::new() }
     }
 
     fn into_response(self) -> ApiGatewayV2httpResponse {

@@ -7,7 +7,7 @@ use shared::base::trace::Trace;
 use crate::rejection::Rejection;
 
 /// A problem's stable name, its HTTP status, its title, and what the sender can do.
-pub(crate) struct Problem {
+pub(crate) struct ProblemDetails {
     pub(crate) status: u16,
     name: &'static str,
     title: &'static str,
@@ -20,7 +20,7 @@ pub(crate) const POLICY: &str = "sender";
 /// How long a sender should wait when we are at fault.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-impl Problem {
+impl ProblemDetails {
     pub(crate) fn of(rejection: &Rejection) -> Self {
         let (status, name, title, detail) = match rejection {
             Rejection::Malformed => (400, "malformed", "Malformed body", "The body is not what its content type says."),
@@ -31,7 +31,7 @@ impl Problem {
             Rejection::Unkeyed(KeyError::HeaderMalformed) => {
                 (400, "key-malformed", "Key malformed", "Idempotency-Key must have 1 to 255 visible characters.")
             }
-            Rejection::Refused(_) => (401, "bad-signature", "Not verified", "The signature was not accepted."),
+            Rejection::BadSignature(_) => (401, "bad-signature", "Not verified", "The signature was not accepted."),
             Rejection::Unauthorized => (401, "unauthorized", "Not authorized", "Send your receipts token as a bearer."),
             Rejection::UnknownSource => (404, "unknown-source", "Unknown source", "No such source is configured."),
             Rejection::NoReceipt => (404, "no-receipt", "No such receipt", "You have sent no event of this id."),
@@ -52,14 +52,14 @@ impl Problem {
             Rejection::KeyReused => {
                 (422, "key-reused", "Key reused", "This Idempotency-Key was used for another payload.")
             }
-            Rejection::TooMany(_) => {
+            Rejection::Throttled(_) => {
                 (429, "too-many", "Too many events", "You are over your rate. Send it again later.")
             }
             Rejection::Unavailable(_) => {
                 (503, "unavailable", "Try again", "It may not have been accepted. Send it again, as it is.")
             }
         };
-        Problem { status, name, title, detail }
+        ProblemDetails { status, name, title, detail }
     }
 
     /// The stable `type` of the problem.
@@ -89,7 +89,7 @@ impl Problem {
     pub(crate) fn headers(&self, rejection: &Rejection) -> Vec<(&'static str, String)> {
         match rejection {
             Rejection::Unavailable(_) => vec![("retry-after", RETRY_AFTER_SECONDS.to_string())],
-            Rejection::TooMany(denied) => denied.headers(POLICY),
+            Rejection::Throttled(denied) => denied.headers(POLICY),
             Rejection::Unauthorized => vec![("www-authenticate", "Bearer".into())],
             _ => Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use shared::arrival::delivery::Delivery;
 use shared::arrival::secrets::Secrets;
-use shared::arrival::signature::{self, Refused, Verified};
+use shared::arrival::signature::{self, Rejected, Verified};
 use shared::base::time::Timestamp;
 use shared::flows::Source;
 
@@ -24,6 +24,6 @@ pub(crate) async fn prove(
         Ok(verified) => return Ok(verified),
         Err(unproven) => unproven,
     };
-    let renewed = secrets.renewed(&path).await?.ok_or(Refused)?;
-    Ok(signature::verify(source, &renewed, unproven.into_delivery(), now).map_err(Refused::from)?)
+    let renewed = secrets.renewed(&path).await?.ok_or(Rejected)?;
+    Ok(signature::verify(source, &renewed, unproven.into_delivery(), now).map_err(Rejected::from)?)
 }

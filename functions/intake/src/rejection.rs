@@ -1,9 +1,9 @@
 //! Why something was not accepted.
 
 use shared::arrival::key::KeyError;
-use shared::arrival::signature::Refused;
+use shared::arrival::signature::Rejected;
 use shared::base::errors::Unavailable;
-use shared::flows::contract::Violation;
+use shared::flows::contract::SchemaViolation;
 use shared::limits::rates::Decision;
 
 /// Why a delivery, or one event of it, was not accepted. Nothing of it was stored.
@@ -20,7 +20,7 @@ pub enum Rejection {
     UnsupportedMediaType,
     /// Not proven to come from its source.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    BadSignature(#[from] Rejected),
     /// Not JSON, or not what its content type says.
     #[error("malformed")]
     Malformed,
@@ -35,13 +35,13 @@ pub enum Rejection {
     UnknownVersion,
     /// It breaks its contract.
     #[error("breaks the schema")]
-    Invalid(Vec<Violation>),
+    Invalid(Vec<SchemaViolation>),
     /// It cannot be keyed.
     #[error(transparent)]
     Unkeyed(#[from] KeyError),
     /// The sender is over its rate.
     #[error("too many")]
-    TooMany(Decision),
+    Throttled(Decision),
     /// The sender's `Idempotency-Key` was used for something else before.
     #[error("the key was used for another payload")]
     KeyReused,

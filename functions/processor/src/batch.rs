@@ -3,33 +3,21 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use futures::FutureExt as _;
 use futures::future::join_all;
+use shared::adapters::lambda::{keep, received};
+use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
+use shared::ledger::queue::Received;
 use tracing::{error, warn};
 
-use crate::process::{Processor, Verdict, process};
-
-/// A message as the queue handed it over.
-#[derive(Clone, Debug)]
-pub struct Received {
-    /// Its id, for the batch's report.
-    pub message_id: String,
-    /// Its receipt, to change its visibility.
-    pub receipt: String,
-    /// Its message group.
-    pub group: String,
-    /// Its body, which may be anything.
-    pub body: String,
-}
+use crate::message::process;
+use crate::work::{MessageFate, Processor};
 
 /// Unpacks a batch, works on it, and reports what the queue must keep.
 pub async fn handle(processor: &Processor, batch: SqsEvent, deadline: Timestamp) -> SqsBatchResponse {
-    let batch = batch.records.into_iter().map(received).collect();
-    let mut response = SqsBatchResponse::default();
-    response.batch_item_failures = process_batch(processor, batch, deadline).await.into_iter().map(failure).collect();
-    response
+    keep(process_batch(processor, received(batch), deadline).await)
 }
 
 /// Works on a batch. What is returned stays on the queue; the queue deletes everything else.
@@ -47,9 +35,9 @@ async fn process_group(processor: &Processor, group: Vec<Received>, deadline: Ti
     let mut kept = Vec::new();
     for message in messages.by_ref() {
         match process_one(processor, &message, deadline).await {
-            Verdict::Done => continue,
-            Verdict::Again(delay) => postpone(processor, &message, delay).await,
-            Verdict::Leave => (),
+            MessageFate::Done => continue,
+            MessageFate::RedeliverAfter(delay) => postpone(processor, &message, delay).await,
+            MessageFate::LeaveToRedeliver => (),
         }
         kept.push(message.message_id);
         break;
@@ -61,19 +49,35 @@ async fn process_group(processor: &Processor, group: Vec<Received>, deadline: Ti
     kept
 }
 
-async fn process_one(processor: &Processor, message: &Received, deadline: Timestamp) -> Verdict {
+async fn process_one(processor: &Processor, message: &Received, deadline: Timestamp) -> MessageFate {
     let work = AssertUnwindSafe(process(processor, message, deadline)).catch_unwind();
     work.await.unwrap_or_else(|_| {
-        error!(message = message.message_id, "panicked");
-        Verdict::Leave
+        let event = event_of(message);
+        let (event, flow, trace_id) = ids(&event);
+        let message = &message.message_id;
+        error!(message, event, flow, trace_id, "the worker panicked; the message is left for redelivery");
+        MessageFate::LeaveToRedeliver
     })
 }
 
 async fn postpone(processor: &Processor, message: &Received, delay: Duration) {
     if let Err(error) = processor.visibility.postpone(&message.receipt, delay).await {
-        // It comes back when its visibility timeout ends, only later than it should.
-        warn!(message = message.message_id, %error, "not postponed");
+        let event = event_of(message);
+        let (event, flow, trace_id) = ids(&event);
+        let message = &message.message_id;
+        let told = "the message's visibility was not changed; it comes back later, when its visibility timeout ends";
+        warn!(message, event, flow, trace_id, %error, "{told}");
     }
+}
+
+/// The event of a message, for what is logged when something failed.
+fn event_of(message: &Received) -> Option<Event> {
+    serde_json::from_str(&message.body).ok()
+}
+
+fn ids(event: &Option<Event>) -> (Option<&str>, Option<&str>, Option<String>) {
+    let event = event.as_ref();
+    (event.map(|e| e.id.as_str()), event.map(|e| e.flow.as_str()), event.map(|e| e.trace.id()))
 }
 
 /// The batch by groups, each in the order in which it came.
@@ -86,20 +90,4 @@ fn by_group(batch: Vec<Received>) -> Vec<Vec<Received>> {
         }
     }
     groups
-}
-
-fn received(message: SqsMessage) -> Received {
-    let mut attributes = message.attributes;
-    Received {
-        message_id: message.message_id.unwrap_or_default(),
-        receipt: message.receipt_handle.unwrap_or_default(),
-        group: attributes.remove("MessageGroupId").unwrap_or_default(),
-        body: message.body.unwrap_or_default(),
-    }
-}
-
-fn failure(message_id: String) -> BatchItemFailure {
-    let mut failure = BatchItemFailure::default();
-    failure.item_identifier = message_id;
-    failure
 }

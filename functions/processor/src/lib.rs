@@ -1,17 +1,37 @@
 //! The processor function: run each event's effects, every one through the ledger.
 //!
-//! A batch may mix message groups. Groups run side by side, the messages of one group in order, and
-//! one message's panic or bad body never touches another's.
+//! # Layout
+//!
+//! The modules stand in the order in which a message meets them, and each knows only those below it. A reader
+//! goes down, and comes up once, with the message's fate.
+//!
+//! - [`batch`]: the entry: groups side by side, the messages of a group in order, none touched by another's panic.
+//! - [`message`]: one message: whether it is an event, and whether the invocation has time for it.
+//! - [`claim`]: one conditional write makes the event this worker's, or tells whose it is.
+//! - [`run`]: the loop: what the lease does next, until something ends it.
+//! - [`prepare`], [`intend`], [`call`], [`look_up`]: the stages, each a function over the [`Run`](work::Run).
+//! - [`ends`]: how a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
+//! - [`action`]: what one effect does: a call, an upsert, a decision.
+//! - [`partner`]: one request to a partner: the token, and the time that is left.
+//! - [`permits`]: leave to call a partner: pauses, the gate, and giving a permit back.
+//! - [`safe_mode`]: what an open breaker switches.
+//! - [`work`]: what all of these are given.
 
 mod batch;
-mod call;
-mod careful;
-mod effect;
-mod intend;
-mod partner;
-mod prepare;
-mod process;
+mod message;
+mod claim;
 mod run;
+mod prepare;
+mod intend;
+mod call;
+mod look_up;
+mod ends;
+mod action;
+mod partner;
+mod permits;
+mod safe_mode;
+mod work;
 
-pub use batch::{Received, handle, process_batch};
-pub use process::{Processor, Verdict, process};
+pub use batch::{handle, process_batch};
+pub use message::process;
+pub use work::{MessageFate, Processor};

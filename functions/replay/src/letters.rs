@@ -1,63 +1,62 @@
 //! Taking dead letters in.
 
-use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
+use shared::adapters::lambda::{keep, received};
 use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
 use shared::base::retention::UNSETTLED_RETENTION;
 use shared::base::time::Timestamp;
-use shared::ledger::queue::Tick;
+use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
 use tracing::{info, warn};
 
 use crate::{Replay, lane};
 
-/// A dead letter, as the queue handed it over.
-#[derive(Clone, Debug)]
-pub struct Letter {
-    /// The message's id, for the batch's report.
-    pub message_id: String,
-    /// Its receipt, to change its visibility.
-    pub receipt: String,
-    /// Its body: an event, unless it is the very reason why it is here.
-    pub body: String,
-}
-
 pub(crate) async fn handle(replay: &Replay, batch: SqsEvent) -> Value {
-    let letters = batch.records.into_iter().map(letter).collect();
-    let mut response = SqsBatchResponse::default();
-    response.batch_item_failures = park_batch(replay, letters).await.into_iter().map(failure).collect();
-    serde_json::to_value(response).unwrap_or_default()
+    let kept = keep(park_batch(replay, received(batch)).await);
+    serde_json::to_value(kept).unwrap_or_default()
 }
 
 /// Makes a record of each letter. What is returned stays on the queue.
-pub async fn park_batch(replay: &Replay, letters: Vec<Letter>) -> Vec<String> {
+pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> {
     let mut kept = Vec::new();
-    let (ticks, letters): (Vec<_>, Vec<_>) =
-        letters.into_iter().partition(|letter| serde_json::from_str::<Tick>(&letter.body).is_ok());
+    let (mut ticks, mut dead) = (Vec::new(), Vec::new());
     for letter in letters {
+        match serde_json::from_str::<Tick>(&letter.body) {
+            Ok(tick) => ticks.push((tick, letter)),
+            Err(_) => dead.push(letter),
+        }
+    }
+    for letter in dead {
         let now = replay.clock.now();
         let (event, otherwise) = event_of(&letter, now);
         match park(replay, &event, otherwise, now).await {
-            Ok(parked) => info!(event = %event.id, flow = event.flow, parked, "dead letter"),
+            Ok(parked) => {
+                let trace_id = event.trace.id();
+                info!(event = %event.id, flow = event.flow, trace_id, parked, "a dead letter was taken in");
+            }
             Err(error) => {
-                warn!(event = %event.id, %error, "not parked");
+                let trace_id = event.trace.id();
+                let told = "the dead letter was not parked; it stays on the queue and comes back";
+                warn!(event = %event.id, flow = event.flow, trace_id, %error, "{told}");
                 kept.push(letter.message_id);
             }
         }
     }
     // The dead first: the lane has time. One tick drives it, and the others go.
-    if let Some(letter) = ticks.into_iter().next() {
-        kept.extend(tick(replay, letter).await);
+    if let Some((tick, letter)) = ticks.into_iter().next() {
+        kept.extend(drive_lane(replay, tick, letter).await);
     }
     kept
 }
 
-/// Works on the lane. A tick that is kept comes back when the lane has rested.
-async fn tick(replay: &Replay, letter: Letter) -> Option<String> {
-    let rest = lane::tick(replay).await?;
-    if let Err(error) = replay.visibility.postpone(&letter.receipt, rest).await {
-        warn!(%error, "the lane comes back later than it should");
+/// Works on the lane. A tick that is kept comes back when the lane may go on.
+async fn drive_lane(replay: &Replay, tick: Tick, letter: Received) -> Option<String> {
+    let wait = lane::tick(replay, &tick).await?;
+    if let Err(error) = replay.visibility.postpone(&letter.receipt, wait).await {
+        let told = "the lane's tick was not postponed; its batch goes on when the visibility timeout ends";
+        warn!(batch = tick.batch, %error, "{told}");
     }
     Some(letter.message_id)
 }
@@ -92,23 +91,9 @@ fn has_moved_on(row: &Row, event: &Event) -> bool {
     }
 }
 
-fn event_of(letter: &Letter, now: Timestamp) -> (Event, Reason) {
+fn event_of(letter: &Received, now: Timestamp) -> (Event, Reason) {
     match serde_json::from_str(&letter.body) {
         Ok(event) => (event, Reason::Orphaned),
         Err(_) => (Event::malformed(&letter.message_id, &letter.body, now), Reason::Malformed),
     }
-}
-
-fn letter(message: SqsMessage) -> Letter {
-    Letter {
-        message_id: message.message_id.unwrap_or_default(),
-        receipt: message.receipt_handle.unwrap_or_default(),
-        body: message.body.unwrap_or_default(),
-    }
-}
-
-fn failure(message_id: String) -> BatchItemFailure {
-    let mut failure = BatchItemFailure::default();
-    failure.item_identifier = message_id;
-    failure
 }

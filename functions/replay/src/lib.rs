@@ -9,6 +9,7 @@ mod letters;
 mod lists;
 mod operations;
 mod plans;
+mod schedule;
 mod send;
 mod switches;
 mod version;
@@ -26,8 +27,8 @@ use shared::limits::rates::Limiter;
 use shared::operate::stale::Latest;
 use shared::operate::switchboard::Boards;
 
-pub use letters::{Letter, park_batch};
-pub use operations::{Failure, Operation, QuestionSeen, Verdict, operate};
+pub use letters::park_batch;
+pub use operations::{EffectVerdict, Failure, Operation, QuestionSeen, operate};
 pub use plans::PlanSeen;
 pub use switches::Span;
 pub use widget::{Access, Console};
@@ -46,14 +47,14 @@ pub struct Replay {
     pub batches: Box<dyn BatchStore>,
     /// What drives them.
     pub ticks: Box<dyn Ticks>,
-    /// The queue of dead letters, to let the lane rest.
+    /// The queue of dead letters, to postpone the lane's tick.
     pub visibility: Box<dyn Visibility>,
     /// How often a partner may be called by replays.
     pub limiter: Limiter,
     /// Chance, for jitter.
     pub chance: Box<dyn Chance>,
-    /// Short waits.
-    pub pause: Box<dyn Sleep>,
+    /// Short sleeps, between two replays of a batch.
+    pub sleep: Box<dyn Sleep>,
     /// The switchboard.
     pub boards: Box<dyn Boards>,
     /// The flows, by which switches are judged.
@@ -65,13 +66,13 @@ pub struct Replay {
 /// The schedule's work could not be done: something did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the schedule: {0}")]
-pub struct Unscheduled(String);
+pub struct ScheduleFailed(String);
 
 /// A dashboard's widget, or what [`handle`] takes. The console of viewers takes nothing else.
 ///
 /// Nobody reads what the schedule is answered. So its invocation fails where others would be told that
 /// something is unavailable: Lambda asks again, and the alarm on its errors sees it.
-pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, Unscheduled> {
+pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, ScheduleFailed> {
     if let Some(caller) = console.caller {
         sign(&mut payload, caller);
     }
@@ -79,7 +80,7 @@ pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, U
         return Ok(Value::from(widget::DESCRIPTION));
     }
     let unread = payload["op"] == "schedule";
-    let answer = match widget::Call::of(&payload) {
+    let answer = match widget::WidgetCall::of(&payload) {
         Some(call) => widget::answer(console, &call).await,
         None if console.access == Access::Operate => handle(console.replay, payload).await,
         None => {
@@ -87,7 +88,7 @@ pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, U
         }
     };
     match answer["error"].as_str() {
-        Some(why) if unread && answer["unavailable"] == true => Err(Unscheduled(why.to_owned())),
+        Some(why) if unread && answer["unavailable"] == true => Err(ScheduleFailed(why.to_owned())),
         _ => Ok(answer),
     }
 }

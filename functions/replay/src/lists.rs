@@ -12,18 +12,18 @@ use crate::operations::Failure;
 use crate::{Replay, view};
 
 /// The longest list.
-pub(crate) const MAX_LIMIT: usize = Filter::LISTED as usize;
+pub(crate) const MAX_LIMIT: usize = Filter::MAX_LISTED as usize;
 
 /// The newest parked events that a filter takes.
 pub(crate) async fn list(replay: &Replay, limit: usize, filter: &Filter) -> Result<Value, Failure> {
-    let (rows, more) = scan(replay, filter).await?;
+    let (rows, more) = newest(replay, filter).await?;
     let lines: Vec<Value> = rows.iter().take(limit.clamp(1, MAX_LIMIT)).map(view::line).collect();
     Ok(json!({"parked": lines, "matching": rows.len(), "more": more}))
 }
 
 /// What the parked events died of, the most frequent first.
 pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, Failure> {
-    let (rows, more) = scan(replay, filter).await?;
+    let (rows, more) = newest(replay, filter).await?;
     let mut reasons: BTreeMap<(&str, &str), (usize, &Row)> = BTreeMap::new();
     for row in &rows {
         let reason = row.death.as_ref().map_or(row.state.as_str(), |death| death.reason.as_str());
@@ -45,28 +45,28 @@ pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, F
 /// The newest parked events, and where these are not all, the oldest: those a batch takes first, so that what it
 /// crashed over is among them.
 pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
-    let (mut rows, more) = scan(replay, &Filter::default()).await?;
+    let (mut rows, more) = newest(replay, &Filter::default()).await?;
     if more {
-        let newest: BTreeSet<EventId> = rows.iter().map(|row| row.id.clone()).collect();
+        let listed: BTreeSet<EventId> = rows.iter().map(|row| row.id.clone()).collect();
         let (oldest, _) = oldest(replay, &Filter::default()).await?;
-        rows.extend(oldest.into_iter().filter(|row| !newest.contains(&row.id)));
+        rows.extend(oldest.into_iter().filter(|row| !listed.contains(&row.id)));
     }
     Ok(rows)
 }
 
 /// The newest parked events that a filter takes, and whether there may be older ones.
-pub(crate) async fn scan(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
-    Ok(taken(replay.records.parked(Filter::LOOKED_AT).await?, filter))
+pub(crate) async fn newest(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
+    Ok(filtered(replay.records.parked(Filter::MAX_SCANNED).await?, filter))
 }
 
 /// The oldest, and whether there may be newer ones.
 pub(crate) async fn oldest(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
     let (began, now) = (Timestamp::from_secs(0), replay.clock.now());
-    Ok(taken(replay.records.waiting(began, now, Filter::LOOKED_AT).await?, filter))
+    Ok(filtered(replay.records.waiting(began, now, Filter::MAX_SCANNED).await?, filter))
 }
 
 /// Those that a filter takes, and whether the look was cut short.
-fn taken(rows: Vec<Row>, filter: &Filter) -> (Vec<Row>, bool) {
-    let more = rows.len() == Filter::LOOKED_AT;
+fn filtered(rows: Vec<Row>, filter: &Filter) -> (Vec<Row>, bool) {
+    let more = rows.len() == Filter::MAX_SCANNED;
     (rows.into_iter().filter(|row| filter.takes(row)).collect(), more)
 }

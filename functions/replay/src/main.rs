@@ -38,7 +38,7 @@ async fn main() -> Result<(), Error> {
         visibility: Box::new(dead_letters),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, &limits))),
         chance: Box::new(SystemChance),
-        pause: Box::new(SystemClock),
+        sleep: Box::new(SystemClock),
         flows: read_flows(Path::new(&flows))?,
         clock: Box::new(SystemClock),
     };

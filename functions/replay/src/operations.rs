@@ -5,13 +5,14 @@ use serde_json::{Map, Value, json};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::ledger::batch::{Batch, Filter};
-use shared::ledger::{Refusal, Row, Word};
-use shared::operate::approval::{self, Answer, Question};
+use shared::ledger::{Declined, Row, SignOff};
+use shared::operate::approval::{self, ApprovalAnswer, Question};
 use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
 
 use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
+use crate::schedule;
 use crate::switches::{self, Span};
 use crate::{Replay, lane, send, version, view};
 
@@ -182,7 +183,7 @@ pub enum Operation {
         /// The effect's.
         effect: String,
         /// What a look into the partner's own records showed.
-        verdict: Verdict,
+        verdict: EffectVerdict,
         /// Who looked.
         by: String,
         /// Why it is so.
@@ -190,6 +191,19 @@ pub enum Operation {
         /// The version of the row that was looked at; it is refused if the row has changed since.
         version: Option<String>,
     },
+}
+
+impl Operation {
+    /// The event that the operation is about, where it is about one.
+    fn event(&self) -> Option<&EventId> {
+        match self {
+            Operation::Show { id }
+            | Operation::Replay { id, .. }
+            | Operation::Drop { id, .. }
+            | Operation::Resolve { id, .. } => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// An event that awaits approval, and what somebody saw that it would do.
@@ -205,7 +219,7 @@ pub struct QuestionSeen {
 /// An operator's word on an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Verdict {
+pub enum EffectVerdict {
     /// It happened, with this result for the effects after it.
     Happened(Value),
     /// It did not.
@@ -234,7 +248,7 @@ const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "
 pub enum Failure {
     /// It must not be done; the sentence says why.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Declined(#[from] Declined),
     /// The ledger or the queue did not answer. A change may have been made, or a part of it.
     #[error("{0}; nothing is lost: see how things stand before you try again")]
     Unavailable(#[from] Unavailable),
@@ -242,27 +256,27 @@ pub enum Failure {
 
 impl Failure {
     /// The failure as an answer. Whoever asked for a change must look before they ask again where it says
-    /// `unavailable`; a refusal changes nothing.
-    pub(crate) fn told(&self) -> Value {
+    /// `unavailable`; a declined changes nothing.
+    pub(crate) fn answer(&self) -> Value {
         match self {
-            Failure::Refused(_) => json!({"error": self.to_string()}),
+            Failure::Declined(_) => json!({"error": self.to_string()}),
             Failure::Unavailable(_) => json!({"error": self.to_string(), "unavailable": true}),
         }
     }
 
     /// The failure as what became of one of several events. It is logged, for the operation goes on.
-    pub(crate) fn reported(&self, id: &EventId) -> Value {
-        warn!(event = %id, error = %self, "not done");
-        let mut told = self.told();
-        told["id"] = json!(id);
-        told
+    pub(crate) fn answer_for(&self, id: &EventId) -> Value {
+        warn!(event = %id, error = %self, "the operation was not done for this event; it goes on with the others");
+        let mut answer = self.answer();
+        answer["id"] = json!(id);
+        answer
     }
 }
 
 impl From<RequeueError> for Failure {
     fn from(error: RequeueError) -> Self {
         match error {
-            RequeueError::Refused(refusal) => refusal.into(),
+            RequeueError::Declined(declined) => declined.into(),
             RequeueError::Write(error) => error.into(),
         }
     }
@@ -271,28 +285,31 @@ impl From<RequeueError> for Failure {
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Fenced => refuse("somebody else changed it meanwhile: look again before you decide"),
+            WriteError::Fenced => decline("somebody else changed it meanwhile: look again before you decide"),
             WriteError::Unavailable(unavailable) => unavailable.into(),
         }
     }
 }
 
-pub(crate) fn refuse(why: impl Into<String>) -> Failure {
-    Refusal(why.into()).into()
+pub(crate) fn decline(why: impl Into<String>) -> Failure {
+    Declined(why.into()).into()
 }
 
 pub(crate) async fn handle(replay: &Replay, payload: Value) -> Value {
     let name = payload["op"].as_str().unwrap_or_default().to_owned();
     let done = match serde_json::from_value(payload) {
         Ok(operation) => attempt(replay, &name, operation).await,
-        Err(error) => Err(refuse(format!("{error}; {HOW}"))),
+        Err(error) => Err(decline(format!("{error}; {HOW}"))),
     };
-    done.unwrap_or_else(|failure| failure.told())
+    done.unwrap_or_else(|failure| failure.answer())
 }
 
 /// Does what an operator asks for by this name, and logs that it was not done.
 pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -> Result<Value, Failure> {
-    operate(replay, operation).await.inspect_err(|error| warn!(op = name, %error, "not done"))
+    let event = operation.event().cloned();
+    operate(replay, operation).await.inspect_err(|error| {
+        warn!(op = name, event = event.as_ref().map(EventId::as_str), %error, "the operation was not done");
+    })
 }
 
 /// Does what an operator asks for.
@@ -300,28 +317,28 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
     match operation {
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
-        Operation::Plan { ids, only, max } => plans::told(replay, ids, &only, max).await,
-        Operation::Apply { events, by, reason } => plans::apply(replay, &events, Word::new(&by, &reason)?).await,
+        Operation::Plan { ids, only, max } => plans::plan_for_operator(replay, ids, &only, max).await,
+        Operation::Apply { events, by, reason } => plans::apply(replay, &events, SignOff::new(&by, &reason)?).await,
         Operation::Batch { only, max, rate, by, reason } => {
-            lane::open(replay, only, max, rate, Word::new(&by, &reason)?).await
+            lane::open(replay, only, max, rate, SignOff::new(&by, &reason)?).await
         }
-        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, Word::new(&by, &reason)?).await,
-        Operation::Schedule => lane::scheduled(replay).await,
+        Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, SignOff::new(&by, &reason)?).await,
+        Operation::Schedule => schedule::run_schedule(replay).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, by, reason, version } => {
-            send_again(replay, &id, Word::new(&by, &reason)?, version.as_deref()).await
+            replay_one(replay, &id, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Resolve { id, effect, verdict, by, reason, version } => {
-            resolve(replay, &id, &effect, verdict, Word::new(&by, &reason)?, version.as_deref()).await
+            resolve(replay, &id, &effect, verdict, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Approve { questions, by, reason } => {
-            decide(replay, questions, Answer::Approve, Word::new(&by, &reason)?).await
+            decide(replay, questions, ApprovalAnswer::Approve, SignOff::new(&by, &reason)?).await
         }
         Operation::Reject { questions, by, reason } => {
-            decide(replay, questions, Answer::Reject, Word::new(&by, &reason)?).await
+            decide(replay, questions, ApprovalAnswer::Reject, SignOff::new(&by, &reason)?).await
         }
         Operation::Drop { id, by, reason, version } => {
-            give_up(replay, &id, Word::new(&by, &reason)?, version.as_deref()).await
+            drop_event(replay, &id, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,
@@ -334,10 +351,15 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
 }
 
 /// Sends one event through the queue again.
-async fn send_again(replay: &Replay, id: &EventId, word: Word<'_>, seen: Option<&str>) -> Result<Value, Failure> {
+async fn replay_one(
+    replay: &Replay,
+    id: &EventId,
+    sign_off: SignOff<'_>,
+    seen: Option<&str>,
+) -> Result<Value, Failure> {
     let now = replay.clock.now();
-    let next = send::again(replay, id, seen, |row| row.replayed(word, now)).await?;
-    info!(event = %id, replay = next.replay, by = word.by, "replayed");
+    let next = send::send_again(replay, id, seen, |row| row.replayed(sign_off, now)).await?;
+    info!(event = %id, replay = next.replay, by = sign_off.by, "the event is on its way through the queue again");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }
 
@@ -345,35 +367,40 @@ async fn send_again(replay: &Replay, id: &EventId, word: Word<'_>, seen: Option<
 async fn decide(
     replay: &Replay,
     questions: Vec<QuestionSeen>,
-    answer: Answer,
-    word: Word<'_>,
+    answer: ApprovalAnswer,
+    sign_off: SignOff<'_>,
 ) -> Result<Value, Failure> {
     if questions.is_empty() || questions.len() > MAX_LIMIT {
-        return Err(refuse(format!("name 1 to {MAX_LIMIT} questions: {{\"id\": \"…\", \"hash\": \"…\"}} each")));
+        return Err(decline(format!("name 1 to {MAX_LIMIT} questions: {{\"id\": \"…\", \"hash\": \"…\"}} each")));
     }
     let mut answered = Vec::new();
     for QuestionSeen { id, hash } in questions {
         let question = Question { id: id.clone(), hash };
         let Replay { records, queue, flows, clock, .. } = replay;
-        let decided = approval::decide(&**records, &**queue, flows, &question, answer, word, clock.now()).await;
+        let decided = approval::decide(&**records, &**queue, flows, &question, answer, sign_off, clock.now()).await;
         answered.push(match decided.map_err(Failure::from) {
             Ok(row) => json!({"id": id, "state": row.state}),
-            Err(failure) => failure.reported(&id),
+            Err(failure) => failure.answer_for(&id),
         });
     }
-    info!(count = answered.len(), by = word.by, ?answer, "decided");
+    info!(count = answered.len(), by = sign_off.by, ?answer, "questions were answered");
     Ok(json!({"answered": answered}))
 }
 
-async fn give_up(replay: &Replay, id: &EventId, word: Word<'_>, seen: Option<&str>) -> Result<Value, Failure> {
+async fn drop_event(
+    replay: &Replay,
+    id: &EventId,
+    sign_off: SignOff<'_>,
+    seen: Option<&str>,
+) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let dropped = |row: Row| {
         version::check(&row, seen)?;
         let ttl = replay.flows.remembered(&row.flow);
-        row.dropped(word, ttl, now)
+        row.dropped(sign_off, ttl, now)
     };
     let next = end(&*replay.records, id, dropped).await?;
-    info!(event = %id, by = word.by, "dropped");
+    info!(event = %id, by = sign_off.by, "the event was dropped");
     Ok(json!({"id": id, "state": next.state}))
 }
 
@@ -382,21 +409,21 @@ async fn resolve(
     replay: &Replay,
     id: &EventId,
     effect: &str,
-    verdict: Verdict,
-    word: Word<'_>,
+    verdict: EffectVerdict,
+    sign_off: SignOff<'_>,
     seen: Option<&str>,
 ) -> Result<Value, Failure> {
     let happened = match verdict {
-        Verdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
-            return Err(refuse(format!("the result must be at most {MAX_RESULT} bytes: name an id, not a record")));
+        EffectVerdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
+            return Err(decline(format!("the result must be at most {MAX_RESULT} bytes: name an id, not a record")));
         }
-        Verdict::Happened(result) => Some(result),
-        Verdict::DidNotHappen => None,
+        EffectVerdict::Happened(result) => Some(result),
+        EffectVerdict::DidNotHappen => None,
     };
     let row = find(&*replay.records, id).await?;
     version::check(&row, seen)?;
-    let next = row.clone().resolved(effect, happened, word, replay.clock.now())?;
+    let next = row.clone().resolved(effect, happened, sign_off, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
-    info!(event = %id, effect, by = word.by, "resolved");
+    info!(event = %id, effect, by = sign_off.by, "an unknown effect was resolved");
     Ok(view::page(&next, None))
 }

@@ -7,12 +7,12 @@ use shared::base::id::EventId;
 use shared::flows::{Effect, Guarantee};
 use shared::ledger::batch::Filter;
 use shared::ledger::plan::{Fate, Plan};
-use shared::ledger::{Entry, Row, State, Word};
+use shared::ledger::{Entry, Row, SignOff, State};
 use shared::operate::requeue::Record;
 use tracing::info;
 
 use crate::lists::{MAX_LIMIT, oldest};
-use crate::operations::{Failure, refuse};
+use crate::operations::{Failure, decline};
 use crate::{Replay, send, version};
 
 /// One event of a plan, as it was seen.
@@ -27,12 +27,12 @@ pub struct PlanSeen {
 
 /// What a replay would do for one event, as of its row.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedEvent {
     pub(crate) id: EventId,
     pub(crate) flow: String,
     state: State,
     version: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PlannedEffect>,
     /// Why it would not be replayed.
     pub(crate) blocked: Option<String>,
     pub(crate) hash: String,
@@ -40,49 +40,54 @@ pub(crate) struct Planned {
 
 /// What would become of one effect.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Step {
+pub(crate) struct PlannedEffect {
     pub(crate) effect: String,
     pub(crate) fate: &'static str,
 }
 
 /// What a batch would take first: the oldest that can be replayed, and as far as there is room, those that
 /// cannot. Says also whether there may be newer ones.
-pub(crate) async fn chosen(replay: &Replay, filter: &Filter, max: usize) -> Result<(Vec<EventId>, bool), Failure> {
+pub(crate) async fn taken_first(replay: &Replay, filter: &Filter, max: usize) -> Result<(Vec<EventId>, bool), Failure> {
     let (mut rows, more) = oldest(replay, filter).await?;
     rows.sort_by_key(|row| row.may_replay().is_err());
     Ok((rows.into_iter().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(), more))
 }
 
 /// Says for each event and each effect what a replay would do. Nothing else happens.
-pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<Planned>, Failure> {
+pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<PlannedEvent>, Failure> {
     if ids.len() > MAX_LIMIT {
-        return Err(refuse(format!("name at most {MAX_LIMIT} events")));
+        return Err(decline(format!("name at most {MAX_LIMIT} events")));
     }
     let mut plan = Vec::new();
     for id in ids {
         let record = Record::read(&*replay.records, id).await?;
         let overtaken = send::overtaken(replay, &record).await?;
-        plan.push(of_one(replay, record, overtaken));
+        plan.push(plan_of_event(replay, record, overtaken));
     }
     Ok(plan)
 }
 
 /// A plan for operators, with one hash over all of it: of these events, or of what a batch would take first.
-pub(crate) async fn told(replay: &Replay, ids: Vec<EventId>, filter: &Filter, max: usize) -> Result<Value, Failure> {
-    let (ids, more) = if ids.is_empty() { chosen(replay, filter, max).await? } else { (ids, false) };
+pub(crate) async fn plan_for_operator(
+    replay: &Replay,
+    ids: Vec<EventId>,
+    filter: &Filter,
+    max: usize,
+) -> Result<Value, Failure> {
+    let (ids, more) = if ids.is_empty() { taken_first(replay, filter, max).await? } else { (ids, false) };
     let plan = plan(replay, &ids).await?;
     let hashes: Vec<&str> = plan.iter().map(|event| event.hash.as_str()).collect();
     Ok(json!({"events": plan, "hash": fingerprint(&json!(hashes)), "more": more}))
 }
 
 /// Replays exactly what a plan said, or nothing at all.
-pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) -> Result<Value, Failure> {
+pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<'_>) -> Result<Value, Failure> {
     if seen.is_empty() || seen.len() > MAX_LIMIT {
-        return Err(refuse(format!("name 1 to {MAX_LIMIT} events of a plan, each with its hash")));
+        return Err(decline(format!("name 1 to {MAX_LIMIT} events of a plan, each with its hash")));
     }
     let ids: Vec<EventId> = seen.iter().map(|event| event.id.clone()).collect();
     let plan = plan(replay, &ids).await?;
-    let changed: Vec<&Planned> =
+    let changed: Vec<&PlannedEvent> =
         plan.iter().zip(seen).filter(|(now, seen)| now.hash != seen.hash).map(|(now, _)| now).collect();
     if !changed.is_empty() {
         let why = "the plan is not true any more: nothing was replayed; look at what changed, and plan again";
@@ -90,50 +95,51 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], word: Word<'_>) ->
     }
     let mut applied = Vec::new();
     for planned in &plan {
-        applied.push(match apply_one(replay, planned, word).await {
+        applied.push(match apply_one(replay, planned, sign_off).await {
             Ok(row) => json!({"id": row.id, "state": row.state, "replay": row.replay}),
-            Err(failure) => failure.reported(&planned.id),
+            Err(failure) => failure.answer_for(&planned.id),
         });
     }
-    info!(count = applied.len(), by = word.by, "applied");
+    info!(count = applied.len(), by = sign_off.by, "a plan was applied");
     Ok(json!({"applied": applied}))
 }
 
 /// Replays an event as it was planned a moment ago. What the plan holds back is not sent, even where a replay
 /// could find out; and the row may have changed since, for others act while the first of many are sent.
-async fn apply_one(replay: &Replay, planned: &Planned, word: Word<'_>) -> Result<Row, Failure> {
+async fn apply_one(replay: &Replay, planned: &PlannedEvent, sign_off: SignOff<'_>) -> Result<Row, Failure> {
     if let Some(why) = &planned.blocked {
-        return Err(refuse(why));
+        return Err(decline(why));
     }
     let at = replay.clock.now();
-    Ok(send::again(replay, &planned.id, Some(&planned.version), |row| row.replayed(word, at)).await?)
+    Ok(send::send_again(replay, &planned.id, Some(&planned.version), |row| row.replayed(sign_off, at)).await?)
 }
 
-fn of_one(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> Planned {
+fn plan_of_event(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> PlannedEvent {
     let flow = replay.flows.flow(&row.flow);
     let plan = flow.zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
     let effects = flow.into_iter().flat_map(|flow| &flow.effects);
     let steps = plan.iter().flat_map(|plan| &plan.steps);
     let fates = effects.zip(steps).map(|(effect, step)| match step.fate {
-        Fate::Run if is_lost(replay, &row, effect) => (&effect.id, Fate::Unknown),
+        Fate::Run if is_beyond_asking(replay, &row, effect) => (&effect.id, Fate::Unknown),
         fate => (&effect.id, fate),
     });
     let unknown = fates.clone().find(|(_, fate)| *fate == Fate::Unknown).map(|(effect, _)| effect);
-    let steps: Vec<Step> = fates.map(|(effect, fate)| Step { effect: effect.clone(), fate: fate.as_str() }).collect();
+    let steps: Vec<PlannedEffect> =
+        fates.map(|(effect, fate)| PlannedEffect { effect: effect.clone(), fate: fate.as_str() }).collect();
     let blocked = match (row.may_replay(), &event) {
-        (Err(refusal), _) => Some(refusal.to_string()),
+        (Err(declined), _) => Some(declined.to_string()),
         (Ok(()), None) => Some("its payload is not kept".to_owned()),
         (Ok(()), Some(_)) => overtaken,
     };
     let blocked = blocked.or_else(|| Some(format!("nobody knows whether {} happened", unknown?)));
     let version = version::of(&row);
     let hash = fingerprint(&json!([row.id, version, plan.as_ref().map(Plan::hash), steps, blocked]));
-    Planned { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
+    PlannedEvent { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
 }
 
 /// Whether an earlier call of an effect that failed may have happened, and its partner cannot tell any more. A
 /// replay would not call it.
-fn is_lost(replay: &Replay, row: &Row, effect: &Effect) -> bool {
+fn is_beyond_asking(replay: &Replay, row: &Row, effect: &Effect) -> bool {
     let trust = |entry: &Entry| replay.flows.trust(effect, entry.since, replay.clock.now());
     row.effects.get(&effect.id).is_some_and(|entry| entry.in_doubt() && trust(entry) == Guarantee::None)
 }

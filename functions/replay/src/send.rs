@@ -2,7 +2,7 @@
 
 use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
-use shared::ledger::{Refusal, Row};
+use shared::ledger::{Declined, Row};
 use shared::operate::requeue::{Record, RequeueError};
 use shared::operate::stale;
 
@@ -13,16 +13,16 @@ use crate::{Replay, version};
 ///
 /// What a newer event has overtaken is refused here, where somebody hears it. The processor asks again: it
 /// alone knows what was applied before its turn.
-pub(crate) async fn again(
+pub(crate) async fn send_again(
     replay: &Replay,
     id: &EventId,
     seen: Option<&str>,
-    next: impl FnOnce(Row) -> Result<Row, Refusal>,
+    next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
     let record = Record::read(&*replay.records, id).await?;
     version::check(&record.row, seen)?;
     if let Some(why) = overtaken(replay, &record).await? {
-        return Err(Refusal(format!("{id} is stale: {why}")).into());
+        return Err(Declined(format!("{id} is stale: {why}")).into());
     }
     record.send(&*replay.records, &*replay.queue, next).await
 }

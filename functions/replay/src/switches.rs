@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::base::time::{Timestamp, duration};
-use shared::ledger::Word;
+use shared::ledger::SignOff;
 use shared::operate::switchboard::{self, Subject, Turn, TurnError};
 use tracing::info;
 
-use crate::operations::{Failure, Operation, refuse};
+use crate::operations::{Failure, Operation, decline};
 use crate::{Replay, lane};
 
 /// How long a switch is on, as `30m`.
@@ -20,10 +20,10 @@ pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
-    let word = Word::new(&by, &why)?;
+    let sign_off = SignOff::new(&by, &why)?;
     let turns = [(subject, turn)];
-    let (board, version) = switchboard::turn(&*replay.boards, &turns, word, &replay.flows, now).await?;
-    info!(subject = ?turns[0].0, by, why, version, "switched");
+    let (board, version) = switchboard::turn(&*replay.boards, &turns, sign_off, &replay.flows, now).await?;
+    info!(subject = ?turns[0].0, by, why, version, "the switchboard was changed");
     Ok(json!({"version": version, "board": board}))
 }
 
@@ -47,7 +47,7 @@ fn requested(operation: Operation, now: Timestamp) -> Result<(Subject, Turn, Str
             (subject(flow, None)?, Turn::SafeMode { until: now + span }, by, reason)
         }
         Operation::Policy { flow, retry, by, reason } => (Subject::Flow(flow), Turn::Retry(retry), by, reason),
-        other => return Err(refuse(format!("{other:?} is no switch"))),
+        _ => return Err(decline("this operation turns no switch: write pause, resume, safe_mode or policy")),
     })
 }
 
@@ -56,7 +56,7 @@ fn subject(flow: Option<String>, integration: Option<String>) -> Result<Subject,
         (None, None) => Ok(Subject::All),
         (Some(flow), None) => Ok(Subject::Flow(flow)),
         (None, Some(integration)) => Ok(Subject::Integration(integration)),
-        (Some(_), Some(_)) => Err(refuse("name a flow or an integration, not both; neither means everything")),
+        (Some(_), Some(_)) => Err(decline("name a flow or an integration, not both; neither means everything")),
     }
 }
 
@@ -64,7 +64,7 @@ impl From<TurnError> for Failure {
     fn from(error: TurnError) -> Self {
         match error {
             TurnError::Unavailable(unavailable) => unavailable.into(),
-            refused => refuse(refused.to_string()),
+            refused => decline(refused.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which version of a row somebody saw.
 
-use shared::ledger::{Refusal, Row};
+use shared::ledger::{Declined, Row};
 
 /// The row's version: every write changes it.
 pub(crate) fn of(row: &Row) -> String {
@@ -8,10 +8,10 @@ pub(crate) fn of(row: &Row) -> String {
 }
 
 /// Refuses a decision on a row that is not as it was seen. Without a version, whatever it is will do.
-pub(crate) fn check(row: &Row, seen: Option<&str>) -> Result<(), Refusal> {
+pub(crate) fn check(row: &Row, seen: Option<&str>) -> Result<(), Declined> {
     match seen {
         Some(seen) if seen != of(row) => {
-            Err(Refusal(format!("{} has changed since you looked at it: look again before you decide", row.id)))
+            Err(Declined(format!("{} has changed since you looked at it: look again before you decide", row.id)))
         }
         _ => Ok(()),
     }

@@ -10,7 +10,7 @@ use serde::de::value::{Error, StrDeserializer};
 use serde_json::{Value, json};
 use shared::base::time::{Timestamp, duration};
 use shared::ledger::batch::Filter;
-use shared::ledger::{Reason, State, Word};
+use shared::ledger::{Reason, SignOff, State};
 
 use crate::cloud::Cloud;
 
@@ -85,7 +85,7 @@ pub(crate) fn signed(mut operation: Value, by: &str, reason: &str) -> Value {
 }
 
 /// The most that the function lists or plans at once.
-pub(crate) const MOST: u32 = Filter::LISTED;
+pub(crate) const MOST: u32 = Filter::MAX_LISTED;
 
 /// A number from one to this one.
 pub(crate) fn up_to(most: u32) -> RangedI64ValueParser<u32> {
@@ -138,8 +138,8 @@ fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// A name or a reason, as the history takes it.
 pub(crate) fn words(text: &str) -> Result<String, String> {
     match text.trim().chars().count() {
-        1..=Word::LONGEST => Ok(text.trim().to_owned()),
-        _ => Err(format!("it must say something, in at most {} characters", Word::LONGEST)),
+        1..=SignOff::MAX_CHARS => Ok(text.trim().to_owned()),
+        _ => Err(format!("it must say something, in at most {} characters", SignOff::MAX_CHARS)),
     }
 }
 

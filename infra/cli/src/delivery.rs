@@ -6,7 +6,7 @@ use shared::arrival::event::Event;
 use shared::arrival::key::Names;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::flows::contract::{Contract, Violation};
+use shared::flows::contract::{Contract, SchemaViolation};
 use shared::flows::{Flow, Flows, IdAt};
 
 /// An event as a sender sends it.
@@ -71,7 +71,7 @@ fn is_wrapped(fields: &Map<String, Value>) -> bool {
     fields.len() == 2 && fields.contains_key("body") && fields.get("headers").is_some_and(Value::is_object)
 }
 
-fn sentence(violations: &[Violation]) -> String {
+fn sentence(violations: &[SchemaViolation]) -> String {
     let each: Vec<String> = violations.iter().map(|v| format!("{} breaks `{}`", place(&v.pointer), v.rule)).collect();
     format!("it does not match the schema: {}", each.join(", "))
 }

@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use shared::ledger::Word;
+use shared::ledger::SignOff;
 
 /// A name that is never empty and never too long. Of a long one the end is kept: there a role's session is.
 pub(crate) fn name(arn: Option<&str>, user: Option<&str>, machine: &str) -> String {
     let user = user.filter(|user| !user.trim().is_empty()).unwrap_or("somebody");
     let name = arn.map_or_else(|| format!("{user}@{machine}"), str::to_owned);
-    match name.chars().count().checked_sub(Word::LONGEST) {
+    match name.chars().count().checked_sub(SignOff::MAX_CHARS) {
         None | Some(0) => name,
         Some(over) => name.chars().skip(over).collect(),
     }
@@ -31,6 +31,6 @@ mod tests {
         assert_eq!(name(None, Some("ada"), "desk"), "ada@desk");
         assert_eq!(name(None, Some(" "), "desk"), "somebody@desk");
         let long = name(Some(&format!("arn:{}/ada@example.com", "x".repeat(200))), None, "m");
-        assert_eq!((long.chars().count(), long.ends_with("x/ada@example.com")), (Word::LONGEST, true));
+        assert_eq!((long.chars().count(), long.ends_with("x/ada@example.com")), (SignOff::MAX_CHARS, true));
     }
 }

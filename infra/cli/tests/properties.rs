@@ -7,7 +7,7 @@ use shared::arrival::key::{self, Names};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::effects::request::{Occasion, PartnerRequest};
+use shared::effects::request::{PartnerRequest, RequestParts};
 use shared::flows::template::TemplateError;
 use shared::flows::{Action, File, Flow, Flows};
 use shared::ledger::Row;
@@ -34,7 +34,7 @@ fn request(flows: &Flows, id: &str, email: &str, company: &str) -> Result<Partne
     let (effect, row) = (&flow.effects[0], Row::admitted(&event, now));
     let Action::Call(call) = &effect.action else { panic!("it calls a partner") };
     let integration = flows.partner_of(effect).expect("a partner");
-    let occasion = Occasion { effect, call, integration, event: &event, row: &row, span: 0, bearer: None };
+    let occasion = RequestParts { effect, call, integration, event: &event, row: &row, span: 0, bearer: None };
     occasion.request()
 }
 

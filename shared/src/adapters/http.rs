@@ -18,7 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 
-use crate::effects::outcome::{Answer, NoAnswer};
+use crate::effects::outcome::{NoAnswer, PartnerAnswer};
 use crate::effects::request::{PartnerRequest, Partners};
 
 /// What is read of an answer. Only a few picked values are kept of it.
@@ -50,7 +50,7 @@ impl HttpPartners {
 
 #[async_trait]
 impl Partners for HttpPartners {
-    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let pool = self.pool.as_ref().map_err(NoAnswer::clone)?;
         let timeout = request.timeout;
         let call = build(self.url(&request), request).map_err(|error| NoAnswer::NotSent(error.to_string()))?;
@@ -61,7 +61,7 @@ impl Partners for HttpPartners {
     }
 }
 
-async fn exchange(pool: &Pool, call: Request<Full<Bytes>>) -> Result<Answer, NoAnswer> {
+async fn exchange(pool: &Pool, call: Request<Full<Bytes>>) -> Result<PartnerAnswer, NoAnswer> {
     let response = pool.request(call).await.map_err(|error| {
         if error.is_connect() { NoAnswer::NotSent("cannot connect".into()) } else { NoAnswer::Lost("cut off".into()) }
     })?;
@@ -69,7 +69,7 @@ async fn exchange(pool: &Pool, call: Request<Full<Bytes>>) -> Result<Answer, NoA
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
     // The status is the answer. A body that is too long, cut off or no JSON only has no result in it.
     let body = read(response).await.unwrap_or(Value::Null);
-    Ok(Answer { status, retry_after, body })
+    Ok(PartnerAnswer { status, retry_after, body })
 }
 
 async fn read(response: Response<Incoming>) -> Option<Value> {

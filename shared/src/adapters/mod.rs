@@ -8,6 +8,8 @@ pub mod aws;
 mod geoip;
 #[cfg(feature = "aws")]
 mod http;
+#[cfg(feature = "lambda")]
+pub mod lambda;
 
 #[cfg(feature = "aws")]
 pub use geoip::{MaxMindPlaces, PlacesError};

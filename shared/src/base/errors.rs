@@ -1,5 +1,7 @@
 //! How a port fails.
 
+use std::time::Duration;
+
 /// A port did not answer, or not with a yes or a no. Whether it acted is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{port} is unavailable: {why}")]
@@ -8,6 +10,11 @@ pub struct Unavailable {
     pub port: &'static str,
     /// Why, without values.
     pub why: String,
+}
+
+impl Unavailable {
+    /// How long what did not answer is left alone.
+    pub const BACK_OFF: Duration = Duration::from_secs(5);
 }
 
 /// A write under a lease or an expectation.

@@ -21,12 +21,12 @@ pub struct Counter {
     /// How often it was written; 0 where it never was.
     pub version: u64,
     /// The places that are taken.
-    pub places: Vec<Place>,
+    pub places: Vec<CapPlace>,
 }
 
 /// One event's place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct CapPlace {
     /// The event.
     pub by: EventId,
     /// When it was last about to reach the entity.
@@ -59,14 +59,14 @@ pub fn key(channel: &str, entity: &str) -> String {
 impl Counter {
     /// The counter with a place for this event, if there is one.
     pub fn take(&self, limit: u32, per: Duration, by: &EventId, now: Timestamp) -> Result<Counter, Full> {
-        let lately = |place: &&Place| place.at + per > now && place.by != *by;
-        let mut places: Vec<Place> = self.places.iter().filter(lately).cloned().collect();
+        let lately = |place: &&CapPlace| place.at + per > now && place.by != *by;
+        let mut places: Vec<CapPlace> = self.places.iter().filter(lately).cloned().collect();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         if places.len() >= limit {
             let first = places.iter().map(|place| place.at + per).min().unwrap_or(now);
             return Err(Full { free_at: first });
         }
-        places.push(Place { by: by.clone(), at: now });
+        places.push(CapPlace { by: by.clone(), at: now });
         Ok(Counter { version: self.version + 1, places })
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     fn an_event_that_is_tried_again_moves_its_own_place() {
         let counter = Counter::default().take(1, DAY, &id(1), at(0)).expect("a place");
         let moved = counter.take(1, DAY, &id(1), at(3600)).expect("its own");
-        assert_eq!(moved.places, [Place { by: id(1), at: at(3600) }]);
+        assert_eq!(moved.places, [CapPlace { by: id(1), at: at(3600) }]);
         assert_eq!(moved.take(1, DAY, &id(2), at(3601)), Err(Full { free_at: at(3600) + DAY }));
     }
 

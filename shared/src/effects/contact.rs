@@ -48,7 +48,7 @@ impl fmt::Display for ContactId {
 
 /// What is to be known of a contact: checked, and bounded.
 #[derive(Clone, PartialEq)]
-pub struct Upsert {
+pub struct ContactUpsert {
     id: ContactId,
     tenant: String,
     email: String,
@@ -102,7 +102,7 @@ pub enum BadContact {
     Value(String),
 }
 
-impl Upsert {
+impl ContactUpsert {
     /// Checks what is to be known of a contact. A field that is absent is left alone; null removes it.
     pub fn new(tenant: &str, email: &str, fields: &Map<String, Value>) -> Result<Self, BadContact> {
         if fields.len() > MAX_FIELDS {
@@ -136,9 +136,12 @@ impl Upsert {
 }
 
 /// Without values: they are somebody's.
-impl fmt::Debug for Upsert {
+impl fmt::Debug for ContactUpsert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upsert").field("id", &self.id).field("changes", &self.changes.keys()).finish_non_exhaustive()
+        f.debug_struct("ContactUpsert")
+            .field("id", &self.id)
+            .field("changes", &self.changes.keys())
+            .finish_non_exhaustive()
     }
 }
 
@@ -157,7 +160,7 @@ pub trait Contacts: Send + Sync {
     /// Makes a contact or changes the fields that are named. `by` and `at` are the event's id and when
     /// it was received, so that the same upsert again changes nothing and gives the same answer. One
     /// write, no condition.
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
 
     /// What is known of a contact, now.
     async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable>;
@@ -203,8 +206,8 @@ mod tests {
 
     use super::*;
 
-    fn upsert(tenant: &str, email: &str, fields: Value) -> Result<Upsert, BadContact> {
-        Upsert::new(tenant, email, fields.as_object().expect("an object"))
+    fn upsert(tenant: &str, email: &str, fields: Value) -> Result<ContactUpsert, BadContact> {
+        ContactUpsert::new(tenant, email, fields.as_object().expect("an object"))
     }
 
     fn id(tenant: &str, email: &str) -> ContactId {

@@ -13,7 +13,7 @@ pub enum Judgement {
     /// Go on.
     Pass,
     /// Nothing is done, for these facts. They name no person.
-    Refuse(Value),
+    Block(Value),
     /// Not before then.
     Wait(Timestamp),
 }
@@ -30,7 +30,7 @@ pub fn judge(
         Guard::Consent(consent) => consented(consent, contact),
         Guard::QuietHours(quiet) => quiet_now(quiet, contact, now),
         Guard::Expression(expression) if expression.that.holds(scope)? => Judgement::Pass,
-        Guard::Expression(expression) => Judgement::Refuse(json!({"not": expression.that.as_str()})),
+        Guard::Expression(expression) => Judgement::Block(json!({"not": expression.that.as_str()})),
         Guard::Cap(_) => Judgement::Pass,
     })
 }
@@ -38,12 +38,12 @@ pub fn judge(
 /// Silence is no consent.
 fn consented(consent: &Consent, contact: Option<&Fields>) -> Judgement {
     let Some(fields) = contact else {
-        return Judgement::Refuse(json!({"channel": consent.channel, "contact": "unknown"}));
+        return Judgement::Block(json!({"channel": consent.channel, "contact": "unknown"}));
     };
     match fields.get(&format!("consent_{}", consent.channel)) {
         Some(Scalar::Bool(true)) => Judgement::Pass,
-        Some(_) => Judgement::Refuse(json!({"channel": consent.channel, "consent": "withheld"})),
-        None => Judgement::Refuse(json!({"channel": consent.channel, "consent": "never given"})),
+        Some(_) => Judgement::Block(json!({"channel": consent.channel, "consent": "withheld"})),
+        None => Judgement::Block(json!({"channel": consent.channel, "consent": "never given"})),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
                 json!({"channel": "email", "consent": "withheld"}),
             ),
         ] {
-            assert_eq!(email(contact), Judgement::Refuse(facts));
+            assert_eq!(email(contact), Judgement::Block(facts));
         }
     }
 
@@ -105,6 +105,6 @@ mod tests {
     fn an_expression_says_what_was_not_so() {
         assert_eq!(says("expression: {name: worth-it, that: event.total > 20}", None), Judgement::Pass);
         let refused = says("expression: {name: worth-it, that: event.total > 50}", None);
-        assert_eq!(refused, Judgement::Refuse(json!({"not": "event.total > 50"})));
+        assert_eq!(refused, Judgement::Block(json!({"not": "event.total > 50"})));
     }
 }

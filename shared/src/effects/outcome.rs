@@ -9,7 +9,7 @@ use crate::flows::Guarantee;
 
 /// What a partner answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct PartnerAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The header `Retry-After`, as it came.
@@ -54,7 +54,7 @@ pub enum Outcome {
 ///
 /// Unless the partner honours our key, a retry is safe only where it surely did nothing. A time-out and
 /// most 5xx do not say so; 429, 503 and a connection that never came about do.
-pub fn classify(called: Result<Answer, NoAnswer>, guarantee: Guarantee, now: Timestamp) -> Outcome {
+pub fn classify(called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee, now: Timestamp) -> Outcome {
     let answer = match called {
         Ok(answer) => answer,
         Err(error @ NoAnswer::NotSent(_)) => {
@@ -74,7 +74,7 @@ pub fn classify(called: Result<Answer, NoAnswer>, guarantee: Guarantee, now: Tim
 
 /// What a lookup came to.
 #[derive(Clone, Debug, PartialEq)]
-pub enum LookedUp {
+pub enum LookupOutcome {
     /// It happened. The answer's body, for the result.
     Found(Value),
     /// It did not happen.
@@ -85,16 +85,18 @@ pub enum LookedUp {
 
 /// Reads a lookup's answer: something at `found` says that it happened; 404, or nothing there, says that
 /// it did not; anything else says nothing.
-pub fn looked_up(asked: Result<Answer, NoAnswer>, found: &str) -> LookedUp {
+pub fn read_lookup(asked: Result<PartnerAnswer, NoAnswer>, found: &str) -> LookupOutcome {
     match asked {
-        Ok(Answer { status: 200..=299, body, .. }) if body.pointer(found).is_some_and(|value| !value.is_null()) => {
-            LookedUp::Found(body)
+        Ok(PartnerAnswer { status: 200..=299, body, .. })
+            if body.pointer(found).is_some_and(|value| !value.is_null()) =>
+        {
+            LookupOutcome::Found(body)
         }
         // An answer that is not JSON says nothing about anything.
-        Ok(Answer { status: 200..=299, body: Value::Null, .. }) => LookedUp::CannotSay("no JSON".into()),
-        Ok(Answer { status: 200..=299 | 404 | 410, .. }) => LookedUp::Absent,
-        Ok(Answer { status, .. }) => LookedUp::CannotSay(format!("answered {status}")),
-        Err(error) => LookedUp::CannotSay(error.to_string()),
+        Ok(PartnerAnswer { status: 200..=299, body: Value::Null, .. }) => LookupOutcome::CannotSay("no JSON".into()),
+        Ok(PartnerAnswer { status: 200..=299 | 404 | 410, .. }) => LookupOutcome::Absent,
+        Ok(PartnerAnswer { status, .. }) => LookupOutcome::CannotSay(format!("answered {status}")),
+        Err(error) => LookupOutcome::CannotSay(error.to_string()),
     }
 }
 
@@ -125,7 +127,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_secs(784_111_770);
 
     fn answered(status: u16, guarantee: Guarantee) -> Outcome {
-        classify(Ok(Answer { status, retry_after: None, body: json!({"id": 1}) }), guarantee, NOW)
+        classify(Ok(PartnerAnswer { status, retry_after: None, body: json!({"id": 1}) }), guarantee, NOW)
     }
 
     fn kind(outcome: &Outcome) -> &'static str {
@@ -170,17 +172,17 @@ mod tests {
 
     #[test]
     fn a_lookup_finds_misses_or_cannot_say() {
-        let ask = |status, body| looked_up(Ok(Answer { status, retry_after: None, body }), "/items/0/id");
-        assert_eq!(ask(200, json!({"items": [{"id": 1}]})), LookedUp::Found(json!({"items": [{"id": 1}]})));
-        assert_eq!(ask(200, json!({"items": []})), LookedUp::Absent);
-        assert_eq!(ask(200, json!({"items": [{"id": null}]})), LookedUp::Absent);
-        assert_eq!(ask(404, json!({})), LookedUp::Absent);
+        let ask = |status, body| read_lookup(Ok(PartnerAnswer { status, retry_after: None, body }), "/items/0/id");
+        assert_eq!(ask(200, json!({"items": [{"id": 1}]})), LookupOutcome::Found(json!({"items": [{"id": 1}]})));
+        assert_eq!(ask(200, json!({"items": []})), LookupOutcome::Absent);
+        assert_eq!(ask(200, json!({"items": [{"id": null}]})), LookupOutcome::Absent);
+        assert_eq!(ask(404, json!({})), LookupOutcome::Absent);
         for (status, body) in
             [(200, Value::Null), (401, json!({})), (429, json!({})), (500, json!({})), (302, json!({}))]
         {
-            assert!(matches!(ask(status, body), LookedUp::CannotSay(_)), "{status}");
+            assert!(matches!(ask(status, body), LookupOutcome::CannotSay(_)), "{status}");
         }
-        assert!(matches!(looked_up(Err(NoAnswer::Lost("x".into())), "/id"), LookedUp::CannotSay(_)));
+        assert!(matches!(read_lookup(Err(NoAnswer::Lost("x".into())), "/id"), LookupOutcome::CannotSay(_)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::outcome::{Answer, NoAnswer};
+use super::outcome::{NoAnswer, PartnerAnswer};
 use crate::arrival::event::Event;
 use crate::arrival::signature::Secret;
 use crate::flows::template::{Body, Path, TemplateError};
@@ -36,7 +36,7 @@ pub struct PartnerRequest {
 
 /// What a request is made for and with. `row` knows the results of the effects before it.
 #[derive(Clone, Debug)]
-pub struct Occasion<'o> {
+pub struct RequestParts<'o> {
     /// The effect that is called or looked up.
     pub effect: &'o Effect,
     /// What it calls.
@@ -53,7 +53,7 @@ pub struct Occasion<'o> {
     pub bearer: Option<Secret>,
 }
 
-impl Occasion<'_> {
+impl RequestParts<'_> {
     /// The request that calls the effect, under the same key each time, replays included.
     pub fn request(self) -> Result<PartnerRequest, TemplateError> {
         let Request { method, path, body } = &self.call.request;
@@ -90,15 +90,15 @@ impl Occasion<'_> {
 
 /// What is kept of an answer: of a partner's the pointers that the effect names, and nothing else; of
 /// what we do ourselves all, which is little.
-pub fn pick(effect: &Effect, answer: &Value) -> Value {
+pub fn pick_result(effect: &Effect, answer: &Value) -> Value {
     if !matches!(effect.action, Action::Call(_)) {
         return answer.clone();
     }
-    pick_from(&effect.result, answer)
+    pick_values(&effect.result, answer)
 }
 
 /// The values at these pointers, under their names.
-pub fn pick_from(result: &BTreeMap<String, String>, answer: &Value) -> Value {
+pub fn pick_values(result: &BTreeMap<String, String>, answer: &Value) -> Value {
     let kept = result.iter().filter_map(|(name, pointer)| {
         let value = answer.pointer(pointer)?;
         let small = value.to_string().len() <= MAX_RESULT_VALUE;
@@ -114,5 +114,5 @@ const MAX_RESULT_VALUE: usize = 128;
 #[async_trait]
 pub trait Partners: Send + Sync {
     /// Sends one request and waits for its answer, no longer than the request says.
-    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer>;
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer>;
 }

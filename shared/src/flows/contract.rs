@@ -16,7 +16,7 @@ pub struct Contract {
 
 /// One rule that an event broke. It names the place and the rule, never the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Violation {
+pub struct SchemaViolation {
     /// A JSON pointer to the offending value.
     pub pointer: String,
     /// The schema's keyword.
@@ -49,15 +49,15 @@ impl Contract {
 
     /// Checks an event and drops every field that the schema does not list: what we do not need
     /// never enters.
-    pub fn admit(&self, event: Value) -> Result<Value, Vec<Violation>> {
-        let violations: Vec<Violation> =
+    pub fn admit(&self, event: Value) -> Result<Value, Vec<SchemaViolation>> {
+        let violations: Vec<SchemaViolation> =
             self.validator.iter_errors(&event).take(MAX_VIOLATIONS).map(violation).collect();
         if violations.is_empty() { Ok(trim(event, &[&self.schema], &self.schema)) } else { Err(violations) }
     }
 }
 
-fn violation(error: jsonschema::ValidationError<'_>) -> Violation {
-    Violation { pointer: error.instance_path().as_str().to_owned(), rule: error.kind().keyword().to_owned() }
+fn violation(error: jsonschema::ValidationError<'_>) -> SchemaViolation {
+    SchemaViolation { pointer: error.instance_path().as_str().to_owned(), rule: error.kind().keyword().to_owned() }
 }
 
 /// What of `value` the schemas list, together. `root` resolves local references.

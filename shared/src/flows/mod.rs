@@ -256,7 +256,7 @@ impl Flow {
     }
 
     /// Whether something is asked or found out before the first effect of an event.
-    pub fn is_prepared(&self) -> bool {
+    pub fn needs_preparation(&self) -> bool {
         !self.guards.is_empty() || !self.enrich.is_empty() || self.approval.is_some()
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Ask, Closed, Lease, Noop, Refusal, Row, State, Word};
+use super::{Ask, Closed, Declined, Lease, Noop, Row, SignOff, State};
 use crate::base::time::Timestamp;
 
 impl Lease {
@@ -41,20 +41,26 @@ impl Row {
     ///
     /// It stays in the index of parked events until a worker claims it: a crash between this write and
     /// the send leaves it where an operator sees it.
-    pub fn approved(mut self, hash: &str, word: Word<'_>, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn approved(mut self, hash: &str, sign_off: SignOff<'_>, now: Timestamp) -> Result<Self, Declined> {
         let ask = self.open_ask(hash, now)?;
-        ask.approved_by = Some(word.by.to_owned());
+        ask.approved_by = Some(sign_off.by.to_owned());
         self.requeue(now);
-        self.note(now, format!("approved by {word}"));
+        self.note(now, format!("approved by {sign_off}"));
         Ok(self)
     }
 
     /// The row, after a human said no. The key is remembered for `ttl` from here.
-    pub fn rejected(mut self, hash: &str, word: Word<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn rejected(
+        mut self,
+        hash: &str,
+        sign_off: SignOff<'_>,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Self, Declined> {
         self.open_ask(hash, now)?;
         // Its sender sees these facts. Who said no is in the history.
         self.end_as_noop(json!({"rejected": true}), ttl, now);
-        self.note(now, format!("rejected by {word}"));
+        self.note(now, format!("rejected by {sign_off}"));
         Ok(self)
     }
 
@@ -64,24 +70,24 @@ impl Row {
     }
 
     /// The row, after nobody answered in time.
-    pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
         if !self.has_lapsed(now) {
-            return Err(Refusal(format!("there is no question about {} that has lapsed", self.id)));
+            return Err(Declined(format!("there is no question about {} that has lapsed", self.id)));
         }
         self.end_as_noop(json!({"expired": true}), ttl, now);
         self.note(now, "noop: nobody answered in time");
         Ok(self)
     }
 
-    fn open_ask(&mut self, hash: &str, now: Timestamp) -> Result<&mut Ask, Refusal> {
+    fn open_ask(&mut self, hash: &str, now: Timestamp) -> Result<&mut Ask, Declined> {
         let (id, state) = (self.id.clone(), self.state);
         let ask = self.ask.as_mut().filter(|_| state == State::AwaitingApproval);
-        let ask = ask.ok_or_else(|| Refusal(format!("{id} is {}: there is nothing to approve", state.as_str())))?;
+        let ask = ask.ok_or_else(|| Declined(format!("{id} is {}: there is nothing to approve", state.as_str())))?;
         if ask.until <= now {
-            return Err(Refusal(format!("the question about {id} has expired")));
+            return Err(Declined(format!("the question about {id} has expired")));
         }
         if ask.hash != hash {
-            return Err(Refusal(format!("what would be done for {id} is not what you saw: look again")));
+            return Err(Declined(format!("what would be done for {id} is not what you saw: look again")));
         }
         Ok(ask)
     }

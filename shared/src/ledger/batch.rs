@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Reason, Refusal, Row, State, Word};
+use super::{Declined, Reason, Row, SignOff, State};
 use crate::base::document::Stored;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::time::Timestamp;
@@ -40,11 +40,11 @@ pub struct Filter {
 
 impl Filter {
     /// The most that one answer lists, plans or decides.
-    pub const LISTED: u32 = 100;
+    pub const MAX_LISTED: u32 = 100;
 
     /// How many of the newest parked events are looked through. What is older is found by its id, by a batch, or
     /// once newer ones are settled.
-    pub const LOOKED_AT: usize = 5000;
+    pub const MAX_SCANNED: usize = 5000;
 
     /// Whether a parked row is meant.
     pub fn takes(&self, row: &Row) -> bool {
@@ -81,7 +81,7 @@ pub struct Batch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Timestamp>,
     /// Where it is.
-    pub progress: Progress,
+    pub progress: BatchProgress,
     /// Who stopped it, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
@@ -90,7 +90,7 @@ pub struct Batch {
 /// Where a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Progress {
+pub enum BatchProgress {
     /// It goes on.
     Running,
     /// Somebody stopped it.
@@ -101,13 +101,13 @@ pub enum Progress {
 
 impl Batch {
     /// The most that one may replay.
-    pub const MOST: u32 = 10_000;
+    pub const MAX_EVENTS: u32 = 10_000;
 
     /// How many one replays, unless the operator says otherwise.
     pub const DEFAULT_MAX: u32 = 20;
 
     /// The most that an integration gets a minute.
-    pub const FASTEST: u32 = 600;
+    pub const MAX_RATE: u32 = 600;
 
     /// How many a minute an integration gets, unless the operator says otherwise.
     pub const DEFAULT_RATE: u32 = 5;
@@ -122,19 +122,19 @@ impl Batch {
     ///
     /// Whatever this container's clock says, the replay comes after the batch began, so that the batch does
     /// not take it again when it dies.
-    pub fn again(&self, row: Row, now: Timestamp) -> Result<Row, Refusal> {
+    pub fn again(&self, row: Row, now: Timestamp) -> Result<Row, Declined> {
         if !self.takes(&row) {
-            return Err(Refusal(format!("{} is not part of the batch any more", row.id)));
+            return Err(Declined(format!("{} is not part of the batch any more", row.id)));
         }
         let after = now.max(self.started_at + Duration::from_millis(1));
         let by = format!("{} (batch {})", self.by, self.id);
-        row.replayed(Word { by: &by, why: &self.why }, after)
+        row.replayed(SignOff { by: &by, why: &self.why }, after)
     }
 
     /// Counts one more, which was parked then, if the batch goes on and may replay another.
-    pub fn count(&mut self, parked_at: Option<Timestamp>) -> Result<(), Refusal> {
+    pub fn count(&mut self, parked_at: Option<Timestamp>) -> Result<(), Declined> {
         if self.left() == 0 {
-            return Err(Refusal(format!("the batch {} has replayed as many as it may", self.id)));
+            return Err(Declined(format!("the batch {} has replayed as many as it may", self.id)));
         }
         self.pass(parked_at)?;
         self.replayed += 1;
@@ -142,32 +142,32 @@ impl Batch {
     }
 
     /// Comes as far as what was parked then.
-    pub fn pass(&mut self, parked_at: Option<Timestamp>) -> Result<(), Refusal> {
+    pub fn pass(&mut self, parked_at: Option<Timestamp>) -> Result<(), Declined> {
         self.goes_on()?;
         self.passed = self.passed.max(parked_at);
         Ok(())
     }
 
     /// Brings the batch to its end.
-    pub fn end(&mut self) -> Result<(), Refusal> {
+    pub fn end(&mut self) -> Result<(), Declined> {
         self.goes_on()?;
-        self.progress = Progress::Done;
+        self.progress = BatchProgress::Done;
         Ok(())
     }
 
     /// Ends the batch before its time.
-    pub fn stop(&mut self, word: Word<'_>) -> Result<(), Refusal> {
+    pub fn stop(&mut self, sign_off: SignOff<'_>) -> Result<(), Declined> {
         self.goes_on()?;
-        self.progress = Progress::Stopped;
-        self.stopped_by = Some(word.to_string());
+        self.progress = BatchProgress::Stopped;
+        self.stopped_by = Some(sign_off.to_string());
         Ok(())
     }
 
-    fn goes_on(&self) -> Result<(), Refusal> {
+    fn goes_on(&self) -> Result<(), Declined> {
         match self.progress {
-            Progress::Running => Ok(()),
-            Progress::Stopped => Err(Refusal(format!("the batch {} is stopped", self.id))),
-            Progress::Done => Err(Refusal(format!("the batch {} is done", self.id))),
+            BatchProgress::Running => Ok(()),
+            BatchProgress::Stopped => Err(Declined(format!("the batch {} is stopped", self.id))),
+            BatchProgress::Done => Err(Declined(format!("the batch {} is done", self.id))),
         }
     }
 
@@ -203,7 +203,7 @@ impl Batches {
 
     /// The oldest that goes on: one after the other.
     pub fn running(&self) -> Option<&Batch> {
-        self.0.iter().rev().find(|batch| batch.progress == Progress::Running)
+        self.0.iter().rev().find(|batch| batch.progress == BatchProgress::Running)
     }
 
     /// With one more.
@@ -212,7 +212,7 @@ impl Batches {
         self.0.insert(0, batch);
         while self.0.len() > MAX_BATCHES {
             // What goes on is never forgotten; a crowd of running batches is refused before it comes to this.
-            match self.0.iter().rposition(|batch| batch.progress != Progress::Running) {
+            match self.0.iter().rposition(|batch| batch.progress != BatchProgress::Running) {
                 Some(oldest) => drop(self.0.remove(oldest)),
                 None => break,
             }
@@ -224,10 +224,10 @@ impl Batches {
     pub fn changed(
         mut self,
         id: &str,
-        change: impl FnOnce(&mut Batch) -> Result<(), Refusal>,
-    ) -> Result<Batches, Refusal> {
+        change: impl FnOnce(&mut Batch) -> Result<(), Declined>,
+    ) -> Result<Batches, Declined> {
         let batch = self.0.iter_mut().find(|batch| batch.id == id);
-        change(batch.ok_or_else(|| Refusal(format!("there is no batch {id}")))?)?;
+        change(batch.ok_or_else(|| Declined(format!("there is no batch {id}")))?)?;
         Ok(self)
     }
 }
@@ -247,9 +247,9 @@ pub trait BatchStore: Send + Sync {
 mod tests {
     use super::*;
 
-    const ADA: Word<'static> = Word { by: "ada", why: "enough" };
+    const ADA: SignOff<'static> = SignOff { by: "ada", why: "enough" };
 
-    fn batch(id: &str, progress: Progress) -> Batch {
+    fn batch(id: &str, progress: BatchProgress) -> Batch {
         Batch {
             id: id.into(),
             filter: Filter::default(),
@@ -269,7 +269,7 @@ mod tests {
     fn batches_go_one_after_the_other_and_the_oldest_that_ended_are_forgotten() {
         let mut batches = Batches::default();
         for n in 0..25 {
-            let progress = if n == 1 || n == 3 { Progress::Running } else { Progress::Done };
+            let progress = if n == 1 || n == 3 { BatchProgress::Running } else { BatchProgress::Done };
             batches = batches.with(batch(&n.to_string(), progress));
         }
         assert_eq!(batches.all().len(), MAX_BATCHES);
@@ -282,13 +282,13 @@ mod tests {
 
     #[test]
     fn a_batch_counts_no_more_than_it_may_and_nothing_after_its_end() {
-        let mut batch = Batch { max: 2, ..batch("1", Progress::Running) };
+        let mut batch = Batch { max: 2, ..batch("1", BatchProgress::Running) };
         let counted = [1, 3, 2].map(|secs| batch.count(Some(Timestamp::from_secs(secs))).is_ok());
         assert_eq!(counted, [true, true, false]);
         assert_eq!((batch.replayed, batch.passed), (2, Some(Timestamp::from_secs(3))));
         batch.max = 9;
         batch.stop(ADA).expect("it goes on");
         assert!(batch.count(None).is_err() && batch.end().is_err(), "it is stopped");
-        assert_eq!((batch.replayed, batch.progress), (2, Progress::Stopped));
+        assert_eq!((batch.replayed, batch.progress), (2, BatchProgress::Stopped));
     }
 }

@@ -41,17 +41,17 @@ impl Claim {
 
 /// What a refused claim found.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum NotClaimed {
     /// Another worker holds it until then.
-    Busy(Timestamp),
+    HeldUntil(Timestamp),
     /// It waits for its retry until then.
-    NotYet(Timestamp),
+    RetryAt(Timestamp),
     /// Nothing is left to do.
     Settled,
     /// It is a dead letter. Whoever buried it may have crashed before sending it on.
     Dead(Box<Row>),
     /// The ledger does not know it.
-    Nothing,
+    NoRow,
 }
 
 impl Row {
@@ -66,13 +66,13 @@ impl Row {
     }
 
     /// What a worker whose claim was refused should know.
-    pub fn refused(self) -> Found {
+    pub fn not_claimed(self) -> NotClaimed {
         match self.state {
-            State::Queued | State::Retrying => Found::NotYet(self.retry_at.unwrap_or(self.received_at)),
-            State::Running => Found::Busy(self.lease_until.unwrap_or(self.received_at)),
+            State::Queued | State::Retrying => NotClaimed::RetryAt(self.retry_at.unwrap_or(self.received_at)),
+            State::Running => NotClaimed::HeldUntil(self.lease_until.unwrap_or(self.received_at)),
             // What awaits its approval has left the queue: the answer sends it anew.
-            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => Found::Settled,
-            State::Dead => Found::Dead(Box::new(self)),
+            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => NotClaimed::Settled,
+            State::Dead => NotClaimed::Dead(Box::new(self)),
         }
     }
 }
@@ -189,14 +189,14 @@ impl Lease {
     }
 
     /// Something was found out about the event. It is kept for every later try.
-    pub fn enriched(&mut self, id: &str, value: Value, now: Timestamp) {
+    pub fn record_enrichment(&mut self, id: &str, value: Value, now: Timestamp) {
         self.row.step += 1;
         self.row.enrich.insert(id.to_owned(), value);
         self.row.note(now, format!("{id} found out"));
     }
 
     /// The event is first tried in safe mode.
-    pub fn play_safe(&mut self, now: Timestamp) {
+    pub fn enter_safe_mode(&mut self, now: Timestamp) {
         self.row.step += 1;
         self.row.safe = true;
         self.row.note(now, "in safe mode");
@@ -211,7 +211,7 @@ impl Lease {
     /// The calls that were about to be made are not made after all.
     ///
     /// Left standing, their intents would be taken for calls of a worker that is gone.
-    pub fn withdraw(&mut self) {
+    pub fn withdraw_intents(&mut self) {
         for id in std::mem::take(&mut self.intended) {
             self.row.step += 1;
             match self.row.effects.get_mut(&id) {
@@ -225,31 +225,31 @@ impl Lease {
     }
 
     /// The call happened.
-    pub fn done(&mut self, effect: &Effect, result: Value, now: Timestamp) {
+    pub fn record_done(&mut self, effect: &Effect, result: Value, now: Timestamp) {
         self.note(effect, now, "done");
         self.came_to(effect, Progress::Done { result }, now);
     }
 
     /// The call surely changed nothing.
-    pub fn failed(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+    pub fn record_failed(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.note(effect, now, error);
         self.came_to(effect, Progress::Failed { error: error.to_owned() }, now);
     }
 
     /// The call failed, and may have happened. It may be repeated while the partner remembers our key.
-    pub fn doubted(&mut self, effect: &Effect, error: &str, now: Timestamp) {
-        self.failed(effect, error, now);
+    pub fn record_doubt(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+        self.record_failed(effect, error, now);
         self.doubt_it(effect, true);
     }
 
     /// The partner says that no call happened.
-    pub fn absent(&mut self, effect: &Effect, now: Timestamp) {
-        self.failed(effect, "looked up: it did not happen", now);
+    pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
+        self.record_failed(effect, "looked up: it did not happen", now);
         self.doubt_it(effect, false);
     }
 
     /// Nobody can know whether the call happened.
-    pub fn unknown(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+    pub fn record_unknown(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.note(effect, now, &format!("unknown: {error}"));
         self.came_to(effect, Progress::Unknown { error: error.to_owned() }, now);
     }
@@ -277,7 +277,7 @@ impl Lease {
 
     /// A guard says that nothing is to be done. The key is remembered for `ttl` from here.
     #[must_use]
-    pub fn refuse(mut self, guard: &str, facts: Value, ttl: Duration, now: Timestamp) -> Closed {
+    pub fn block(mut self, guard: &str, facts: Value, ttl: Duration, now: Timestamp) -> Closed {
         self.row.expires_at = (now + ttl).secs();
         self.row.noop = Some(Noop { guard: guard.to_owned(), facts });
         self.close(State::Noop, format!("noop: {guard}"), now)

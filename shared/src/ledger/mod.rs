@@ -32,7 +32,7 @@ pub mod plan;
 pub mod queue;
 mod store;
 
-pub use lease::{Claim, Closed, Found, Lease, Next};
-pub use parked::{Refusal, SHARDS, Word};
+pub use lease::{Claim, Closed, Lease, Next, NotClaimed};
+pub use parked::{Declined, SHARDS, SignOff};
 pub use row::{Ask, Death, Entry, Moment, Noop, Progress, Reason, Row, State};
 pub use store::{Admission, Admissions, Claims, Records, Rows};

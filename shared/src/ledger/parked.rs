@@ -17,30 +17,30 @@ pub const SHARDS: [&str; 16] =
 
 /// An operator's word: who decided, and why. Both go into the event's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word<'w> {
+pub struct SignOff<'w> {
     /// Who.
     pub by: &'w str,
     /// Why.
     pub why: &'w str,
 }
 
-impl<'w> Word<'w> {
+impl<'w> SignOff<'w> {
     /// The most characters of a name, and of a reason.
-    pub const LONGEST: usize = 120;
+    pub const MAX_CHARS: usize = 120;
 
     /// The word, if both parts say something and say it briefly.
-    pub fn new(by: &'w str, why: &'w str) -> Result<Self, Refusal> {
-        let said = |text: &str| !text.trim().is_empty() && text.chars().count() <= Self::LONGEST;
+    pub fn new(by: &'w str, why: &'w str) -> Result<Self, Declined> {
+        let said = |text: &str| !text.trim().is_empty() && text.chars().count() <= Self::MAX_CHARS;
         match [("by", by), ("reason", why)].into_iter().find(|(_, text)| !said(text)) {
-            None => Ok(Word { by, why }),
+            None => Ok(SignOff { by, why }),
             Some((name, _)) => {
-                Err(Refusal(format!("`{name}` must say something, in at most {} characters", Self::LONGEST)))
+                Err(Declined(format!("`{name}` must say something, in at most {} characters", Self::MAX_CHARS)))
             }
         }
     }
 }
 
-impl fmt::Display for Word<'_> {
+impl fmt::Display for SignOff<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.by, self.why)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Word<'_> {
 /// Why an operation on an event was refused, as a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(pub String);
+pub struct Declined(pub String);
 
 impl Row {
     /// The record of a letter that the ledger does not know. What was done for it is unknown too.
@@ -85,27 +85,27 @@ impl Row {
     ///
     /// It stays in the index of parked events until a worker claims it: a crash between this write
     /// and the send leaves it where an operator sees it.
-    pub fn replayed(mut self, word: Word<'_>, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn replayed(mut self, sign_off: SignOff<'_>, now: Timestamp) -> Result<Self, Declined> {
         self.may_replay()?;
         self.requeue(now);
         self.death = None;
         self.effects.values_mut().for_each(|entry| entry.attempts = 0);
         let replay = self.replay;
-        self.note(now, format!("replay {replay} by {word}"));
+        self.note(now, format!("replay {replay} by {sign_off}"));
         Ok(self)
     }
 
     /// The row of an event that an operator gives up on, which is forgotten `ttl` from here.
-    pub fn dropped(mut self, word: Word<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn dropped(mut self, sign_off: SignOff<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
         if !matches!(self.state, State::Dead | State::AwaitingApproval) {
             let Row { id, state, .. } = &self;
-            return Err(Refusal(format!("{id} is {}: only what is dead or waits can be dropped", state.as_str())));
+            return Err(Declined(format!("{id} is {}: only what is dead or waits can be dropped", state.as_str())));
         }
         self.state = State::Dropped;
         self.next_epoch();
         self.unlist();
         self.expires_at = (now + ttl).secs();
-        self.note(now, format!("dropped by {word}"));
+        self.note(now, format!("dropped by {sign_off}"));
         Ok(self)
     }
 
@@ -125,11 +125,11 @@ impl Row {
         mut self,
         effect: &str,
         happened: Option<Value>,
-        word: Word<'_>,
+        sign_off: SignOff<'_>,
         now: Timestamp,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Declined> {
         let id = self.id.clone();
-        let unknown = || Refusal(format!("`{effect}` of {id} is not unknown: there is nothing to resolve"));
+        let unknown = || Declined(format!("`{effect}` of {id} is not unknown: there is nothing to resolve"));
         let entry = self.effects.get_mut(effect).filter(|_| self.state == State::Dead).ok_or_else(unknown)?;
         // An intent without an outcome is as unknown as a call without an answer.
         if !entry.in_doubt() {
@@ -138,19 +138,19 @@ impl Row {
         let verdict = if happened.is_some() { "happened" } else { "did not happen" };
         entry.progress = match happened {
             Some(result) => Progress::Done { result },
-            None => Progress::Failed { error: format!("{} says that it did not happen", word.by) },
+            None => Progress::Failed { error: format!("{} says that it did not happen", sign_off.by) },
         };
         entry.doubtful = false;
         entry.at = now;
         self.step += 1;
-        self.note(now, format!("{effect} {verdict}, says {word}"));
+        self.note(now, format!("{effect} {verdict}, says {sign_off}"));
         Ok(self)
     }
 
     /// Whether the event can be replayed, or why not.
-    pub fn may_replay(&self) -> Result<(), Refusal> {
+    pub fn may_replay(&self) -> Result<(), Declined> {
         if self.state != State::Dead {
-            return Err(Refusal(format!(
+            return Err(Declined(format!(
                 "{} is {}, not dead: there is nothing to replay",
                 self.id,
                 self.state.as_str()
@@ -158,11 +158,11 @@ impl Row {
         }
         let reason = self.death.as_ref().map(|death| death.reason);
         if matches!(reason, Some(Reason::Orphaned | Reason::Malformed)) {
-            return Err(Refusal(format!("{} has no history: nobody knows which effects were done", self.id)));
+            return Err(Declined(format!("{} has no history: nobody knows which effects were done", self.id)));
         }
         let unknown = self.effects.iter().find(|(_, entry)| matches!(entry.progress, Progress::Unknown { .. }));
         match unknown {
-            Some((effect, _)) => Err(Refusal(format!("nobody knows whether `{effect}` of {} happened", self.id))),
+            Some((effect, _)) => Err(Declined(format!("nobody knows whether `{effect}` of {} happened", self.id))),
             None => Ok(()),
         }
     }

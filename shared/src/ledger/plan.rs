@@ -12,13 +12,13 @@ use crate::flows::{Action, Effect, Flow};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Each effect, in the flow's order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     hash: String,
 }
 
 /// One effect of a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PlanStep {
     /// The effect's id.
     pub effect: String,
     /// What would become of it.
@@ -53,7 +53,7 @@ impl Fate {
 impl Plan {
     /// What the flow would do for an event of which this much is known.
     pub fn of(flow: &Flow, event: &Event, row: &Row) -> Plan {
-        let steps: Vec<Step> = flow.effects.iter().map(|effect| step(effect, event, row)).collect();
+        let steps: Vec<PlanStep> = flow.effects.iter().map(|effect| step(effect, event, row)).collect();
         // What is bound is what would be done, not how far it got.
         let what: Vec<Value> = steps.iter().map(|step| json!([step.effect, step.what])).collect();
         let hash = Parts::new("plan").and(&flow.name).and(&flow.version.to_string()).and(&json!(what).to_string());
@@ -66,7 +66,7 @@ impl Plan {
     }
 }
 
-fn step(effect: &Effect, event: &Event, row: &Row) -> Step {
+fn step(effect: &Effect, event: &Event, row: &Row) -> PlanStep {
     let fate = match row.effects.get(&effect.id).map(|entry| &entry.progress) {
         None | Some(Progress::Failed { .. }) => Fate::Run,
         Some(Progress::Done { .. } | Progress::Skipped) => Fate::Skip,
@@ -74,7 +74,7 @@ fn step(effect: &Effect, event: &Event, row: &Row) -> Step {
     };
     // Without results, so that the same is bound before and after the first effects are done.
     let scope = Scope { effects: json!({}), now: row.received_at.to_string(), ..row.scope_of(event) };
-    Step { effect: effect.id.clone(), fate, what: what(effect, &scope) }
+    PlanStep { effect: effect.id.clone(), fate, what: what(effect, &scope) }
 }
 
 fn what(effect: &Effect, scope: &Scope<'_>) -> Value {

@@ -9,6 +9,22 @@ use super::Death;
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 
+/// How long a message waits when what it needs did not answer.
+pub const OUTAGE_DELAY: Duration = Duration::from_secs(10);
+
+/// A message as a queue handed it over.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its id, for the batch's report.
+    pub message_id: String,
+    /// Its receipt, to change its visibility.
+    pub receipt: String,
+    /// Its message group.
+    pub group: String,
+    /// Its body, which may be anything.
+    pub body: String,
+}
+
 /// The queue of events.
 #[async_trait]
 pub trait Queue: Send + Sync {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Claim, Closed, Found, Lease, Row};
+use super::{Claim, Closed, Lease, NotClaimed, Row};
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
@@ -28,7 +28,7 @@ pub trait Admissions: Send + Sync {
 #[async_trait]
 pub trait Claims: Send + Sync {
     /// Claims an event. One conditional update, no read.
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable>;
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable>;
 
     /// Records the lease's progress. The lease goes on.
     async fn record(&self, lease: &Lease) -> Result<(), WriteError>;

@@ -50,7 +50,7 @@ pub enum Spending {
 }
 
 /// The slots of one contact's budget: until when each was last taken.
-pub type Slots = BTreeMap<u32, Timestamp>;
+pub type BudgetSlots = BTreeMap<u32, Timestamp>;
 
 /// Where the budget of a contact is kept. The contact goes by a hash, such as the event's group or a
 /// [`ContactId`](crate::effects::contact::ContactId): keys are seen by whoever sees the table's metrics.
@@ -80,13 +80,13 @@ impl Budget {
     }
 
     /// A slot that is free, or when the first one will be.
-    pub fn free(&self, slots: &Slots, now: Timestamp) -> Result<u32, Timestamp> {
+    pub fn free(&self, slots: &BudgetSlots, now: Timestamp) -> Result<u32, Timestamp> {
         let free = (0..self.count).find(|slot| is_free(slots, *slot, now));
         free.ok_or_else(|| slots.range(..self.count).map(|(_, until)| *until).min().unwrap_or(now))
     }
 
     /// How many slots are free.
-    pub fn left(&self, slots: &Slots, now: Timestamp) -> u32 {
+    pub fn left(&self, slots: &BudgetSlots, now: Timestamp) -> u32 {
         (0..self.count).map(|slot| u32::from(is_free(slots, slot, now))).sum()
     }
 
@@ -103,7 +103,7 @@ impl Budget {
 }
 
 /// Nobody has taken the slot, or its window is over. The adapters' conditions say the same.
-fn is_free(slots: &Slots, slot: u32, now: Timestamp) -> bool {
+fn is_free(slots: &BudgetSlots, slot: u32, now: Timestamp) -> bool {
     slots.get(&slot).is_none_or(|until| *until <= now)
 }
 
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_slot_is_free_again_when_its_window_is_over() {
         let budget = budget(2, 60);
-        let mut slots = Slots::from([(0, after(60))]);
+        let mut slots = BudgetSlots::from([(0, after(60))]);
         assert_eq!((budget.free(&slots, NOW), budget.left(&slots, NOW)), (Ok(1), 1));
         slots.insert(1, after(70));
         assert_eq!((budget.free(&slots, after(59)), budget.left(&slots, after(59))), (Err(after(60)), 0));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn slots_beyond_a_smaller_budget_are_not_looked_at() {
-        let slots = Slots::from([(0, after(60)), (4, after(10))]);
+        let slots = BudgetSlots::from([(0, after(60)), (4, after(10))]);
         assert_eq!(budget(1, 60).free(&slots, NOW), Err(after(60)));
     }
 
@@ -175,7 +175,7 @@ mod tests {
         #[test]
         fn no_stretch_as_long_as_the_window_sees_more(count in 1u32..6, steps in prop::collection::vec(0u64..40, 1..80)) {
             let budget = budget(count, 60);
-            let (mut slots, mut allowed, mut at) = (Slots::new(), Vec::new(), 0);
+            let (mut slots, mut allowed, mut at) = (BudgetSlots::new(), Vec::new(), 0);
             for step in steps {
                 at += step;
                 if let Ok(slot) = budget.free(&slots, after(at)) {

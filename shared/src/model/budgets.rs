@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::locked;
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
-use crate::limits::budget::{Budget, Budgets, Slots, Spending};
+use crate::limits::budget::{Budget, BudgetSlots, Budgets, Spending};
 
 /// The contacts' retry budgets in memory.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub struct ModelBudgets(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    budgets: BTreeMap<String, Slots>,
+    budgets: BTreeMap<String, BudgetSlots>,
     down: bool,
 }
 

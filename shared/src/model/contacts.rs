@@ -9,7 +9,7 @@ use super::locked;
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::effects::contact::{ContactId, Contacts, Fields, Upsert, Upserted};
+use crate::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Upserted};
 
 /// The contacts in memory.
 #[derive(Clone, Default)]
@@ -46,7 +46,7 @@ impl ModelContacts {
 
 #[async_trait]
 impl Contacts for ModelContacts {
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, _at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, _at: Timestamp) -> Result<Upserted, Unavailable> {
         let mut table = locked(&self.0);
         table.writes += 1;
         if table.down {

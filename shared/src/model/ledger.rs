@@ -10,7 +10,7 @@ use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows};
+use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
 
 /// The ledger in memory.
 #[derive(Clone, Debug, Default)]
@@ -21,12 +21,12 @@ struct Table {
     rows: BTreeMap<EventId, Row>,
     payloads: BTreeMap<EventId, Event>,
     writes: usize,
-    changes: Vec<Change>,
+    changes: Vec<RowChange>,
 }
 
 /// One write that landed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct RowChange {
     /// The row before it, if there was one.
     pub before: Option<Row>,
     /// The row after it.
@@ -36,7 +36,7 @@ pub struct Change {
 impl Table {
     fn write(&mut self, row: &Row) {
         let before = self.rows.insert(row.id.clone(), row.clone());
-        self.changes.push(Change { before, after: row.clone() });
+        self.changes.push(RowChange { before, after: row.clone() });
     }
 }
 
@@ -69,7 +69,7 @@ impl ModelLedger {
     }
 
     /// What landed since this was last asked, in order.
-    pub fn take_changes(&self) -> Vec<Change> {
+    pub fn take_changes(&self) -> Vec<RowChange> {
         std::mem::take(&mut locked(&self.0).changes)
     }
 
@@ -109,12 +109,12 @@ impl Admissions for ModelLedger {
 
 #[async_trait]
 impl Claims for ModelLedger {
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
         let mut table = locked(&self.0);
         table.writes += 1;
-        let Some(row) = table.rows.get(id).cloned() else { return Ok(Err(Found::Nothing)) };
+        let Some(row) = table.rows.get(id).cloned() else { return Ok(Err(NotClaimed::NoRow)) };
         if !row.claimable(claim.now) {
-            return Ok(Err(row.refused()));
+            return Ok(Err(row.not_claimed()));
         }
         let lease = Lease::won(row, claim);
         table.write(lease.row());

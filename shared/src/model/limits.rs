@@ -41,7 +41,7 @@ impl Limits for ModelLimits {
             return Err(Unavailable { port: "the limits", why: "down".into() });
         }
         let found = table.buckets.get(bucket).copied();
-        let Some(tat) = draw.applied_to(found) else { return Ok(Drawn::Refused(found)) };
+        let Some(tat) = draw.applied_to(found) else { return Ok(Drawn::Moved(found)) };
         table.buckets.insert(bucket.to_owned(), tat);
         Ok(Drawn::Taken(tat))
     }

@@ -28,7 +28,7 @@ pub use budgets::ModelBudgets;
 pub use caps::ModelCaps;
 pub use contacts::ModelContacts;
 pub use latest::ModelLatest;
-pub use ledger::{Change, ModelLedger};
+pub use ledger::{ModelLedger, RowChange};
 pub use limits::ModelLimits;
 pub use metrics::ModelMetrics;
 pub use partners::{ModelPartners, Script};

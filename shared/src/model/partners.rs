@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{ModelClock, locked};
 use crate::base::machine::Clock;
 use crate::base::time::Timestamp;
-use crate::effects::outcome::{Answer, NoAnswer};
+use crate::effects::outcome::{NoAnswer, PartnerAnswer};
 use crate::effects::request::{PartnerRequest, Partners};
 
 /// What a partner does with the next call.
@@ -63,7 +63,7 @@ impl ModelPartners {
 
 #[async_trait]
 impl Partners for ModelPartners {
-    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let timeout = request.timeout;
         let (script, number) = {
             let mut state = locked(&self.state);
@@ -73,7 +73,7 @@ impl Partners for ModelPartners {
             (script.unwrap_or(Script::Status(200)), state.calls.len())
         };
         let answer = |status, retry_after: Option<&str>| {
-            Ok(Answer {
+            Ok(PartnerAnswer {
                 status,
                 retry_after: retry_after.map(str::to_owned),
                 body: json!({"ok": true, "id": format!("id_{number}")}),

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::locked;
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
-use crate::limits::pressure::{Breakers, Leases, Slots, State, Swapped, Take, Taken};
+use crate::limits::pressure::{BreakerState, Breakers, SlotLeases, Slots, Swapped, TakeSlot, Taken};
 
 /// Slots and breakers in memory.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +16,8 @@ pub struct ModelPressure(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    slots: BTreeMap<String, Leases>,
-    breakers: BTreeMap<String, State>,
+    slots: BTreeMap<String, SlotLeases>,
+    breakers: BTreeMap<String, BreakerState>,
     reads: usize,
     writes: usize,
     down: bool,
@@ -55,7 +55,7 @@ impl ModelPressure {
 
 #[async_trait]
 impl Slots for ModelPressure {
-    async fn take(&self, slots: &str, take: &Take) -> Result<Taken, Unavailable> {
+    async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable> {
         let mut table = self.written()?;
         let found = table.slots.get(slots);
         match take.applied_to(found) {
@@ -64,7 +64,7 @@ impl Slots for ModelPressure {
                 Ok(Taken::Yours)
             }
             None if found.is_some_and(|leases| leases.held_by(&take.holder)) => Ok(Taken::Yours),
-            None => Ok(Taken::Refused(found.cloned())),
+            None => Ok(Taken::Moved(found.cloned())),
         }
     }
 
@@ -77,12 +77,12 @@ impl Slots for ModelPressure {
 
 #[async_trait]
 impl Breakers for ModelPressure {
-    async fn read(&self, breaker: &str) -> Result<Option<State>, Unavailable> {
+    async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable> {
         locked(&self.0).reads += 1;
         Ok(self.reached()?.breakers.get(breaker).cloned())
     }
 
-    async fn swap(&self, breaker: &str, seen: u64, next: &State, _: Timestamp) -> Result<Swapped, Unavailable> {
+    async fn swap(&self, breaker: &str, seen: u64, next: &BreakerState, _: Timestamp) -> Result<Swapped, Unavailable> {
         let mut table = self.written()?;
         let found = table.breakers.get(breaker);
         match found.map_or(0, |state| state.version) {
@@ -91,7 +91,7 @@ impl Breakers for ModelPressure {
                 table.breakers.insert(breaker.to_owned(), next.clone());
                 Ok(Swapped::Written)
             }
-            _ => Ok(Swapped::Refused(found.cloned())),
+            _ => Ok(Swapped::Moved(found.cloned())),
         }
     }
 }

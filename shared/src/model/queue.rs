@@ -13,7 +13,7 @@ use crate::base::errors::Unavailable;
 use crate::base::machine::Clock;
 use crate::base::retention::DEDUPLICATION_WINDOW;
 use crate::base::time::Timestamp;
-use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Visibility};
+use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Received, Tick, Ticks, Visibility};
 
 /// A FIFO queue.
 #[derive(Clone, Debug)]
@@ -54,6 +54,14 @@ pub struct Delivered {
     pub attributes: BTreeMap<String, String>,
     /// How often it was received, this time included.
     pub receives: usize,
+}
+
+impl Delivered {
+    /// The message as a function is handed it.
+    pub fn received(&self) -> Received {
+        let Delivered { message_id, receipt, group, body, .. } = self.clone();
+        Received { message_id, receipt, group, body }
+    }
 }
 
 impl ModelQueue {

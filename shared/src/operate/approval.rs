@@ -12,7 +12,7 @@ use crate::base::time::Timestamp;
 use crate::flows::{Flow, Flows};
 use crate::ledger::plan::Plan;
 use crate::ledger::queue::Queue;
-use crate::ledger::{Records, Refusal, Row, Word};
+use crate::ledger::{Declined, Records, Row, SignOff};
 
 /// A question: may this be done for this event?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +31,14 @@ impl Question {
 }
 
 impl FromStr for Question {
-    type Err = Refusal;
+    type Err = Declined;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(' ') {
             Some((id, hash)) if !id.is_empty() && !hash.is_empty() && text.len() <= MAX_VALUE => {
                 Ok(Question { id: EventId::named(id), hash: hash.to_owned() })
             }
-            _ => Err(Refusal("this is no question of ours".into())),
+            _ => Err(Declined("this is no question of ours".into())),
         }
     }
 }
@@ -48,21 +48,21 @@ const MAX_VALUE: usize = 2000;
 
 /// What somebody answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// Yes.
     Approve,
     /// No.
     Reject,
 }
 
-impl FromStr for Answer {
-    type Err = Refusal;
+impl FromStr for ApprovalAnswer {
+    type Err = Declined;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            "approve" => Ok(Answer::Approve),
-            "reject" => Ok(Answer::Reject),
-            _ => Err(Refusal("the answer must be approve or reject".into())),
+            "approve" => Ok(ApprovalAnswer::Approve),
+            "reject" => Ok(ApprovalAnswer::Reject),
+            _ => Err(Declined("the answer must be approve or reject".into())),
         }
     }
 }
@@ -74,19 +74,19 @@ pub async fn decide(
     queue: &dyn Queue,
     flows: &Flows,
     question: &Question,
-    answer: Answer,
-    word: Word<'_>,
+    answer: ApprovalAnswer,
+    sign_off: SignOff<'_>,
     now: Timestamp,
 ) -> Result<Row, RequeueError> {
     let Question { id, hash } = question;
     match answer {
-        Answer::Approve => {
-            Record::read(records, id).await?.send(records, queue, |row| row.approved(hash, word, now)).await
+        ApprovalAnswer::Approve => {
+            Record::read(records, id).await?.send(records, queue, |row| row.approved(hash, sign_off, now)).await
         }
-        Answer::Reject => {
+        ApprovalAnswer::Reject => {
             let rejected = |row: Row| {
                 let ttl = flows.remembered(&row.flow);
-                row.rejected(hash, word, ttl, now)
+                row.rejected(hash, sign_off, ttl, now)
             };
             end(records, id, rejected).await
         }

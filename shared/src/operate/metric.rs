@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::ledger::{Reason, State};
-use crate::limits::pressure::{Change, Ended, Why};
+use crate::limits::pressure::{BreakerChange, CallEnd, DeferralReason};
 
 /// Where CloudWatch keeps our metrics.
 pub const NAMESPACE: &str = "Ledgerline";
@@ -23,7 +23,7 @@ pub enum Fact<'f> {
     /// An effect failed, and the event of this flow is tried again.
     Retried(&'f str),
     /// An event of this flow waits for something that is not there now.
-    Deferred(&'f str, Why),
+    Deferred(&'f str, DeferralReason),
     /// An event of this flow waits for a human.
     Asked(&'f str),
     /// An event of this flow is a dead letter.
@@ -31,9 +31,9 @@ pub enum Fact<'f> {
     /// It is one again, after a replay.
     DeadAgain(&'f str, Reason),
     /// A partner was called, and took so long.
-    Called(&'f str, Ended, Duration),
+    Called(&'f str, CallEnd, Duration),
     /// A partner's breaker opened or closed.
-    Breaker(&'f str, Change),
+    Breaker(&'f str, BreakerChange),
     /// A switchboard that cannot be gone by: the last good one is in force.
     BadSwitchboard,
 }
@@ -55,7 +55,7 @@ impl Fact<'_> {
         match self {
             Fact::Settled(flow, state, _) => vec![("Flow", flow), ("State", state.as_str())],
             Fact::Retried(flow) | Fact::Asked(flow) => vec![("Flow", flow)],
-            Fact::Deferred(flow, why) => vec![("Flow", flow), ("Why", why.as_str())],
+            Fact::Deferred(flow, why) => vec![("Flow", flow), ("DeferralReason", why.as_str())],
             Fact::Dead(flow, reason) | Fact::DeadAgain(flow, reason) => {
                 vec![("Flow", flow), ("Reason", reason.as_str())]
             }
@@ -75,11 +75,11 @@ impl Fact<'_> {
             Fact::Dead(..) => vec![one("DeadLetters")],
             Fact::DeadAgain(..) => vec![one("DeadLetters"), one("ReplaysDead")],
             Fact::Called(_, ended, took) => {
-                let failed = Measure { value: u64::from(*ended == Ended::Failure), ..one("PartnerFailures") };
+                let failed = Measure { value: u64::from(*ended == CallEnd::Failure), ..one("PartnerFailures") };
                 vec![one("PartnerCalls"), failed, millis("PartnerLatency", *took)]
             }
-            Fact::Breaker(_, Change::Opened) => vec![one("BreakerOpened")],
-            Fact::Breaker(_, Change::Closed) => vec![one("BreakerClosed")],
+            Fact::Breaker(_, BreakerChange::Opened) => vec![one("BreakerOpened")],
+            Fact::Breaker(_, BreakerChange::Closed) => vec![one("BreakerClosed")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
         }
     }

@@ -4,14 +4,14 @@ use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
 use crate::ledger::queue::Queue;
-use crate::ledger::{Records, Refusal, Row, State};
+use crate::ledger::{Declined, Records, Row, State};
 
 /// Why an event was not sent again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequeueError {
     /// It must not be; the sentence says why.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Declined(#[from] Declined),
     /// Somebody else changed it meanwhile, or the ledger or the queue did not answer.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -47,10 +47,10 @@ impl Record {
         self,
         records: &dyn Records,
         queue: &dyn Queue,
-        next: impl FnOnce(Row) -> Result<Row, Refusal>,
+        next: impl FnOnce(Row) -> Result<Row, Declined>,
     ) -> Result<Row, RequeueError> {
         let Record { row, event } = self;
-        let gone = || Refusal(format!("the payload of {} is not kept: it is on its way, or too old", row.id));
+        let gone = || Declined(format!("the payload of {} is not kept: it is on its way, or too old", row.id));
         let kept = event.ok_or_else(gone)?;
         // A payload of the row's own replay was kept after the row was read: the event has died again since,
         // and forgetting it would leave a dead letter that nobody can replay.
@@ -70,7 +70,7 @@ impl Record {
 
 /// Sends an event on its way whose row says that it is, but which nobody sent.
 pub async fn unsent(records: &dyn Records, queue: &dyn Queue, id: &EventId) -> Result<Row, RequeueError> {
-    let sent = |row: Row| Err(Refusal(format!("{} is {}, and was sent", row.id, row.state.as_str())));
+    let sent = |row: Row| Err(Declined(format!("{} is {}, and was sent", row.id, row.state.as_str())));
     Record::read(records, id).await?.send(records, queue, sent).await
 }
 
@@ -80,7 +80,7 @@ pub async fn unsent(records: &dyn Records, queue: &dyn Queue, id: &EventId) -> R
 pub async fn end(
     records: &dyn Records,
     id: &EventId,
-    next: impl FnOnce(Row) -> Result<Row, Refusal>,
+    next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
     let row = find(records, id).await?;
     let next = next(row.clone())?;
@@ -93,5 +93,5 @@ pub async fn end(
 
 /// The row of an event.
 pub async fn find(records: &dyn Records, id: &EventId) -> Result<Row, RequeueError> {
-    Ok(records.row(id).await?.ok_or_else(|| Refusal(format!("there is no event {id}")))?)
+    Ok(records.row(id).await?.ok_or_else(|| Declined(format!("there is no event {id}")))?)
 }

@@ -26,13 +26,13 @@ pub(crate) struct System {
     _turn: MutexGuard<'static, ()>,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct SystemAnswer {
     pub(crate) status: u16,
     pub(crate) body: Value,
     raw: Raw,
 }
 
-impl Answer {
+impl SystemAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.raw.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -75,31 +75,31 @@ impl System {
         vec![("webhook-id", id.into()), ("webhook-timestamp", timestamp.to_string()), ("webhook-signature", signature)]
     }
 
-    pub(crate) async fn post(&self, lead: &Value) -> Answer {
+    pub(crate) async fn post(&self, lead: &Value) -> SystemAnswer {
         let body = lead.to_string();
         self.send(&body, "application/json", &self.signature(&body, self.now())).await
     }
 
-    pub(crate) async fn send(&self, body: &str, content_type: &str, headers: &Headers) -> Answer {
+    pub(crate) async fn send(&self, body: &str, content_type: &str, headers: &Headers) -> SystemAnswer {
         let mut all = headers.clone();
         all.push(("content-type", content_type.to_owned()));
         self.post_to("/v1/events/web-forms", body, &all).await
     }
 
     /// JSON to any path.
-    pub(crate) async fn send_to(&self, path: &str, body: &str, headers: &Headers) -> Answer {
+    pub(crate) async fn send_to(&self, path: &str, body: &str, headers: &Headers) -> SystemAnswer {
         let mut all = headers.clone();
         all.push(("content-type", "application/json".to_owned()));
         self.post_to(path, body, &all).await
     }
 
-    async fn post_to(&self, path: &str, body: &str, headers: &Headers) -> Answer {
+    async fn post_to(&self, path: &str, body: &str, headers: &Headers) -> SystemAnswer {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         request(&self.gateway, "POST", path, &headers, body.to_owned()).await
     }
 
     /// What the intake says of an event to whoever has this token.
-    pub(crate) async fn receipt(&self, id: &str, token: &str) -> Answer {
+    pub(crate) async fn receipt(&self, id: &str, token: &str) -> SystemAnswer {
         let bearer = format!("Bearer {token}");
         let path = format!("/v1/receipts/{id}");
         request(&self.gateway, "GET", &path, &[("authorization", &bearer)], String::new()).await
@@ -130,7 +130,7 @@ impl System {
         body: &str,
         content_type: &str,
         more: &[(&str, String)],
-    ) -> Answer {
+    ) -> SystemAnswer {
         let flows = crate::fixtures::flows();
         let scheme = &flows.source(source).expect("a source").scheme;
         let signed = sign(scheme, &self.secret, "msg_test", self.now(), body.as_bytes()).expect("a good secret");
@@ -214,11 +214,17 @@ pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this by `make test`"))
 }
 
-async fn request(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+async fn request(
+    endpoint: &Endpoint,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: String,
+) -> SystemAnswer {
     let method = method.parse().expect("a method");
     let raw = endpoint.send("", method, path, headers, body).await.expect("the local cloud answers");
     let body = raw.json().unwrap_or_default();
-    Answer { status: raw.status.as_u16(), body, raw }
+    SystemAnswer { status: raw.status.as_u16(), body, raw }
 }
 
 /// Asks until there is an answer, or says what the last one was.

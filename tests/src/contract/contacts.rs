@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::adapters::aws::{DynamoContacts, aws};
 use shared::base::id::EventId;
-use shared::effects::contact::{Contacts, Scalar, Upsert, Upserted};
+use shared::effects::contact::{ContactUpsert, Contacts, Scalar, Upserted};
 use shared::model::ModelContacts;
 
 use super::on_model_and_emulator;
@@ -38,8 +38,8 @@ fn fresh(name: &str) -> String {
     format!("{name}-{unique}@example.com")
 }
 
-fn upsert(email: &str, fields: Value) -> Upsert {
-    Upsert::new("acme", email, fields.as_object().expect("an object")).expect("a contact")
+fn upsert(email: &str, fields: Value) -> ContactUpsert {
+    ContactUpsert::new("acme", email, fields.as_object().expect("an object")).expect("a contact")
 }
 
 async fn upserted(contacts: &impl Contacts, email: &str, event: &str, fields: Value) -> Upserted {
@@ -107,7 +107,7 @@ async fn of_many_at_once_one_creates_and_all_are_merged(contacts: impl Contacts)
 async fn tenants_do_not_share_contacts(contacts: impl Contacts) {
     let email = fresh("tenants");
     upserted(&contacts, &email, "evt_1", json!({"first_name": "Ada"})).await;
-    let other = Upsert::new("globex", &email, &serde_json::Map::new()).expect("a contact");
+    let other = ContactUpsert::new("globex", &email, &serde_json::Map::new()).expect("a contact");
     let later = NOW + Duration::from_secs(1);
     let other = contacts.upsert(&other, &EventId::named("evt_2"), later).await.expect("an answer");
     assert!(other.created && other.fields.is_empty());

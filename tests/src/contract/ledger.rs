@@ -10,7 +10,7 @@ use shared::base::errors::WriteError;
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
-use shared::ledger::{Admission, Admissions, Claim, Claims, Found, Lease, Reason, Records, Row, State};
+use shared::ledger::{Admission, Admissions, Claim, Claims, Lease, NotClaimed, Reason, Records, Row, State};
 use shared::model::ModelLedger;
 
 use super::on_model_and_emulator;
@@ -127,7 +127,7 @@ async fn a_claim_records_the_first_intent(ledger: impl Ledger) {
 async fn a_claim_on_an_event_with_effects_leaves_them_alone(ledger: impl Ledger) {
     let event = admitted(&ledger, "effects").await;
     let mut lease = claimed(&ledger, &event.id, NOW).await;
-    lease.done(&effect(), json!({"crm_id": "c-1", "n": 3, "ratio": 0.5, "tags": ["a", null]}), NOW);
+    lease.record_done(&effect(), json!({"crm_id": "c-1", "n": 3, "ratio": 0.5, "tags": ["a", null]}), NOW);
     ledger.record(&lease).await.expect("a held lease");
     let before = row(&ledger, &event.id).await;
     assert_eq!(&before, lease.row());
@@ -143,7 +143,7 @@ async fn of_many_claims_at_once_one_wins(ledger: impl Ledger) {
     let claim = claim_at(NOW);
     let claims = join_all((0..30).map(|_| ledger.claim(&event.id, &claim))).await;
     let won = claims.iter().filter(|claim| matches!(claim, Ok(Ok(_)))).count();
-    let busy = claims.iter().filter(|claim| **claim == Ok(Err(Found::Busy(NOW + LEASE)))).count();
+    let busy = claims.iter().filter(|claim| **claim == Ok(Err(NotClaimed::HeldUntil(NOW + LEASE)))).count();
     assert_eq!((won, busy), (1, 29));
 }
 
@@ -151,7 +151,7 @@ async fn a_claim_is_refused_while_the_lease_lasts(ledger: impl Ledger) {
     let event = admitted(&ledger, "lease").await;
     claimed(&ledger, &event.id, NOW).await;
     let at_its_end = ledger.claim(&event.id, &claim_at(NOW + LEASE)).await;
-    assert_eq!(at_its_end, Ok(Err(Found::Busy(NOW + LEASE))));
+    assert_eq!(at_its_end, Ok(Err(NotClaimed::HeldUntil(NOW + LEASE))));
     let after = claimed(&ledger, &event.id, NOW + LEASE + Duration::from_millis(1)).await;
     assert_eq!(after.row().epoch, 2);
 }
@@ -159,11 +159,11 @@ async fn a_claim_is_refused_while_the_lease_lasts(ledger: impl Ledger) {
 async fn a_claim_is_refused_before_its_time(ledger: impl Ledger) {
     let event = admitted(&ledger, "retry").await;
     let mut lease = claimed(&ledger, &event.id, NOW).await;
-    lease.failed(&effect(), "answered 500", NOW);
+    lease.record_failed(&effect(), "answered 500", NOW);
     ledger.close(&lease.retry(Duration::from_secs(7), NOW)).await.expect("a held lease");
     let due = NOW + Duration::from_secs(7);
     let early = ledger.claim(&event.id, &claim_at(NOW + Duration::from_secs(6))).await;
-    assert_eq!(early, Ok(Err(Found::NotYet(due))));
+    assert_eq!(early, Ok(Err(NotClaimed::RetryAt(due))));
     assert_eq!(claimed(&ledger, &event.id, due).await.row().retry_at, None);
 }
 
@@ -171,7 +171,7 @@ async fn what_is_settled_or_dead_or_unknown_is_not_claimed(ledger: impl Ledger) 
     let done = admitted(&ledger, "settled").await;
     let lease = claimed(&ledger, &done.id, NOW).await;
     ledger.close(&lease.succeed(LEASE, NOW)).await.expect("a held lease");
-    assert_eq!(ledger.claim(&done.id, &claim_at(NOW)).await, Ok(Err(Found::Settled)));
+    assert_eq!(ledger.claim(&done.id, &claim_at(NOW)).await, Ok(Err(NotClaimed::Settled)));
 
     let dead = admitted(&ledger, "dead").await;
     let lease = claimed(&ledger, &dead.id, NOW).await;
@@ -179,16 +179,16 @@ async fn what_is_settled_or_dead_or_unknown_is_not_claimed(ledger: impl Ledger) 
     ledger.close(&closed).await.expect("a held lease");
     assert_eq!(row(&ledger, &dead.id).await.state, State::Dead);
     let found = ledger.claim(&dead.id, &claim_at(NOW)).await;
-    assert_eq!(found, Ok(Err(Found::Dead(Box::new(closed.row().clone())))));
+    assert_eq!(found, Ok(Err(NotClaimed::Dead(Box::new(closed.row().clone())))));
 
-    assert_eq!(ledger.claim(&fresh("nothing").id, &claim_at(NOW)).await, Ok(Err(Found::Nothing)));
+    assert_eq!(ledger.claim(&fresh("nothing").id, &claim_at(NOW)).await, Ok(Err(NotClaimed::NoRow)));
 }
 
 async fn a_worker_that_outlived_its_lease_changes_nothing(ledger: impl Ledger) {
     let event = admitted(&ledger, "zombie").await;
     let mut zombie = claimed(&ledger, &event.id, NOW).await;
     let successor = claimed(&ledger, &event.id, NOW + LEASE + Duration::from_secs(1)).await;
-    zombie.done(&effect(), json!({}), NOW);
+    zombie.record_done(&effect(), json!({}), NOW);
     assert_eq!(ledger.record(&zombie).await, Err(WriteError::Fenced));
     assert_eq!(ledger.close(&zombie.succeed(LEASE, NOW)).await, Err(WriteError::Fenced));
     assert_eq!(&row(&ledger, &event.id).await, successor.row());
@@ -197,7 +197,7 @@ async fn a_worker_that_outlived_its_lease_changes_nothing(ledger: impl Ledger) {
 async fn a_late_write_undoes_nothing_and_a_repeated_one_is_harmless(ledger: impl Ledger) {
     let event = admitted(&ledger, "late").await;
     let mut lease = claimed(&ledger, &event.id, NOW).await;
-    lease.failed(&effect(), "answered 500", NOW);
+    lease.record_failed(&effect(), "answered 500", NOW);
     let early = lease.clone();
     lease.intend(&effect(), NOW);
     ledger.record(&lease).await.expect("a held lease");
@@ -251,8 +251,8 @@ async fn numbers_come_back_as_they_were_written(ledger: impl Ledger) {
     ledger.forget(&sent).await.expect("an answer");
 
     let mut lease = claimed(&ledger, &event.id, NOW).await;
-    lease.done(&effect(), numbers.clone(), NOW);
-    lease.enriched("place", numbers.clone(), NOW);
+    lease.record_done(&effect(), numbers.clone(), NOW);
+    lease.record_enrichment("place", numbers.clone(), NOW);
     ledger.record(&lease).await.expect("a held lease");
     let row = row(&ledger, &event.id).await;
     assert_eq!(row.enrich["place"].to_string(), numbers.to_string());

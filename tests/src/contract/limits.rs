@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::join_all;
 use shared::adapters::aws::{DynamoLimits, aws};
 use shared::base::time::Timestamp;
-use shared::limits::rates::{Draw, Drawn, Limits, Rate, Tat, Verdict, decide};
+use shared::limits::rates::{Draw, Drawn, Limits, Rate, RateVerdict, Tat, decide};
 use shared::model::ModelLimits;
 
 use super::on_model_and_emulator;
@@ -65,7 +65,7 @@ async fn a_draw_moves_the_bucket_as_was_decided(limits: impl Limits) {
     let mut tat = Tat::LONG_AGO;
     for (millis, want) in [(0, 3), (0, 4), (150, 1), (150, 9), (650, 2), (5000, 20), (5100, 1), (5100, 1)] {
         let now = NOW + Duration::from_millis(millis);
-        let Verdict::Granted { tokens, tat: next } = decide(tat, &rate(), want, now) else { continue };
+        let RateVerdict::Granted { tokens, tat: next } = decide(tat, &rate(), want, now) else { continue };
         let drawn = limits.draw(&bucket, &Draw::of(tat, &rate(), tokens, now)).await;
         assert_eq!(drawn, Ok(Drawn::Taken(next)), "{tokens} at {millis} ms");
         tat = next;
@@ -78,7 +78,7 @@ async fn a_draw_from_a_full_bucket_is_refused_once_it_is_not_full(limits: impl L
     assert_eq!(limits.draw(&bucket, &full(2, NOW)).await, Ok(Drawn::Taken(found)));
     for millis in [0, 199] {
         let drawn = limits.draw(&bucket, &full(1, NOW + Duration::from_millis(millis))).await;
-        assert_eq!(drawn, Ok(Drawn::Refused(Some(found))), "{millis}");
+        assert_eq!(drawn, Ok(Drawn::Moved(Some(found))), "{millis}");
     }
     let later = NOW + Duration::from_millis(200);
     assert_eq!(limits.draw(&bucket, &full(1, later)).await, Ok(Drawn::Taken(short_of(1, later))));
@@ -87,20 +87,20 @@ async fn a_draw_from_a_full_bucket_is_refused_once_it_is_not_full(limits: impl L
 async fn a_draw_from_the_rest_is_refused_once_there_is_too_little(limits: impl Limits) {
     let bucket = fresh("rest");
     limits.draw(&bucket, &full(4, NOW)).await.expect("an answer");
-    assert_eq!(limits.draw(&bucket, &rest(7, NOW)).await, Ok(Drawn::Refused(Some(short_of(4, NOW)))));
+    assert_eq!(limits.draw(&bucket, &rest(7, NOW)).await, Ok(Drawn::Moved(Some(short_of(4, NOW)))));
     assert_eq!(limits.draw(&bucket, &rest(6, NOW)).await, Ok(Drawn::Taken(short_of(10, NOW))));
-    assert_eq!(limits.draw(&bucket, &rest(1, NOW)).await, Ok(Drawn::Refused(Some(short_of(10, NOW)))));
+    assert_eq!(limits.draw(&bucket, &rest(1, NOW)).await, Ok(Drawn::Moved(Some(short_of(10, NOW)))));
     let later = NOW + Duration::from_millis(100);
     assert_eq!(limits.draw(&bucket, &rest(1, later)).await, Ok(Drawn::Taken(short_of(10, later))));
 }
 
 async fn a_draw_from_the_rest_of_a_full_or_unknown_bucket_is_refused(limits: impl Limits) {
     let bucket = fresh("no-rest");
-    assert_eq!(limits.draw(&bucket, &rest(1, NOW)).await, Ok(Drawn::Refused(None)), "nothing is written either");
+    assert_eq!(limits.draw(&bucket, &rest(1, NOW)).await, Ok(Drawn::Moved(None)), "nothing is written either");
     let tat = short_of(1, NOW);
     assert_eq!(limits.draw(&bucket, &full(1, NOW)).await, Ok(Drawn::Taken(tat)));
     let later = NOW + Duration::from_millis(100);
-    assert_eq!(limits.draw(&bucket, &rest(1, later)).await, Ok(Drawn::Refused(Some(tat))));
+    assert_eq!(limits.draw(&bucket, &rest(1, later)).await, Ok(Drawn::Moved(Some(tat))));
 }
 
 async fn draws_at_once_all_land_while_there_is_enough(limits: impl Limits) {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::join_all;
 use shared::adapters::aws::{DynamoPressure, aws};
 use shared::base::time::Timestamp;
-use shared::limits::pressure::{Breakers, Leases, Phase, Slots, State, Swapped, Take, Taken};
+use shared::limits::pressure::{BreakerState, Breakers, Phase, SlotLeases, Slots, Swapped, TakeSlot, Taken};
 use shared::model::ModelPressure;
 
 use super::on_model_and_emulator;
@@ -46,15 +46,15 @@ fn at(secs: u64) -> Timestamp {
     NOW + Duration::from_secs(secs)
 }
 
-fn leases(held: &[(&str, u64)]) -> Leases {
+fn leases(held: &[(&str, u64)]) -> SlotLeases {
     held.iter().map(|(holder, secs)| ((*holder).to_owned(), at(*secs))).collect()
 }
 
-fn blind(holder: &str, secs: u64, limit: u32) -> Take {
-    Take::blind(holder.into(), at(secs), limit)
+fn blind(holder: &str, secs: u64, limit: u32) -> TakeSlot {
+    TakeSlot::blind(holder.into(), at(secs), limit)
 }
 
-fn first(holder: &str, secs: u64) -> Take {
+fn first(holder: &str, secs: u64) -> TakeSlot {
     blind(holder, secs, 1).knowing(None, 1, NOW).expect("there is room")
 }
 
@@ -70,16 +70,16 @@ async fn taken(slots: &impl Slots, name: &str, held: &[(&str, u64)]) -> String {
 
 async fn the_first_take_makes_the_item(slots: impl Slots) {
     let key = fresh("first");
-    assert_eq!(slots.take(&key, &blind("a", 30, 2)).await, Ok(Taken::Refused(None)), "and nothing is written");
+    assert_eq!(slots.take(&key, &blind("a", 30, 2)).await, Ok(Taken::Moved(None)), "and nothing is written");
     assert_eq!(slots.take(&key, &first("a", 30)).await, Ok(Taken::Yours));
-    assert_eq!(slots.take(&key, &first("b", 30)).await, Ok(Taken::Refused(Some(leases(&[("a", 30)])))));
+    assert_eq!(slots.take(&key, &first("b", 30)).await, Ok(Taken::Moved(Some(leases(&[("a", 30)])))));
 }
 
 async fn a_slot_is_taken_while_there_is_room(slots: impl Slots) {
     let key = taken(&slots, "room", &[("a", 30)]).await;
     assert_eq!(slots.take(&key, &blind("b", 31, 2)).await, Ok(Taken::Yours));
     let full = leases(&[("a", 30), ("b", 31)]);
-    assert_eq!(slots.take(&key, &blind("c", 32, 2)).await, Ok(Taken::Refused(Some(full))));
+    assert_eq!(slots.take(&key, &blind("c", 32, 2)).await, Ok(Taken::Moved(Some(full))));
     assert_eq!(slots.take(&key, &blind("c", 32, 3)).await, Ok(Taken::Yours), "under a raised limit");
 }
 
@@ -93,7 +93,7 @@ async fn a_take_that_lands_twice_takes_one_slot(slots: impl Slots) {
 
 async fn a_slot_that_is_given_back_is_free(slots: impl Slots) {
     let key = taken(&slots, "back", &[("a", 30)]).await;
-    assert_eq!(slots.take(&key, &blind("b", 30, 1)).await, Ok(Taken::Refused(Some(leases(&[("a", 30)])))));
+    assert_eq!(slots.take(&key, &blind("b", 30, 1)).await, Ok(Taken::Moved(Some(leases(&[("a", 30)])))));
     assert_eq!(slots.give(&key, "a").await, Ok(()));
     assert_eq!(slots.take(&key, &blind("b", 30, 1)).await, Ok(Taken::Yours));
 }
@@ -102,7 +102,7 @@ async fn giving_back_what_one_does_not_have_changes_nothing(slots: impl Slots) {
     assert_eq!(slots.give(&fresh("nothing"), "a").await, Ok(()));
     let key = taken(&slots, "others", &[("a", 30)]).await;
     assert_eq!(slots.give(&key, "b").await, Ok(()));
-    assert_eq!(slots.take(&key, &blind("b", 30, 1)).await, Ok(Taken::Refused(Some(leases(&[("a", 30)])))));
+    assert_eq!(slots.take(&key, &blind("b", 30, 1)).await, Ok(Taken::Moved(Some(leases(&[("a", 30)])))));
 }
 
 async fn the_leases_of_the_crashed_are_cleared_away_once(slots: impl Slots) {
@@ -111,7 +111,7 @@ async fn the_leases_of_the_crashed_are_cleared_away_once(slots: impl Slots) {
     let over = |holder| blind(holder, 60, 3).knowing(Some(&leases(&held)), 3, at(11)).expect("two have lapsed");
     assert_eq!(slots.take(&key, &over("d")).await, Ok(Taken::Yours));
     let now = leases(&[("c", 40), ("d", 60)]);
-    assert_eq!(slots.take(&key, &over("e")).await, Ok(Taken::Refused(Some(now))), "they are gone already");
+    assert_eq!(slots.take(&key, &over("e")).await, Ok(Taken::Moved(Some(now))), "they are gone already");
     assert_eq!(slots.take(&key, &blind("e", 60, 3)).await, Ok(Taken::Yours));
 }
 
@@ -123,11 +123,11 @@ async fn of_many_takers_at_once_no_more_win_than_there_are_slots(slots: impl Slo
         // Half of them have seen that one has crashed.
         if n.is_multiple_of(2) { take } else { take.knowing(Some(&found), 5, at(20)).expect("there is room") }
     };
-    let takes: Vec<Take> = (0..30).map(take).collect();
+    let takes: Vec<TakeSlot> = (0..30).map(take).collect();
     let all = join_all(takes.iter().map(|take| slots.take(&key, take))).await;
     assert!(all.iter().all(Result::is_ok), "{all:?}");
     let won = all.iter().filter(|taken| **taken == Ok(Taken::Yours)).count();
-    let Ok(Taken::Refused(Some(leases))) = slots.take(&key, &blind("late", 60, 0)).await else { panic!("no room") };
+    let Ok(Taken::Moved(Some(leases))) = slots.take(&key, &blind("late", 60, 0)).await else { panic!("no room") };
     let crashed = usize::from(leases.held_by("a"));
     assert_eq!(leases.len(), 5, "{leases:?}");
     assert_eq!(won, 4 - crashed, "who won has a slot");
@@ -140,17 +140,17 @@ async fn a_hundred_leases_lapse_at_once(slots: impl Slots) {
     let key = taken(&slots, "hundred", &held).await;
     let take = blind("late", 60, 100).knowing(Some(&leases(&held)), 100, at(10)).expect("all have lapsed");
     assert_eq!(slots.take(&key, &take).await, Ok(Taken::Yours));
-    assert_eq!(slots.take(&key, &blind("x", 60, 1)).await, Ok(Taken::Refused(Some(leases(&[("late", 60)])))));
+    assert_eq!(slots.take(&key, &blind("x", 60, 1)).await, Ok(Taken::Moved(Some(leases(&[("late", 60)])))));
 }
 
-fn open(version: u64) -> State {
-    State { version, phase: Phase::Open { until: at(15) } }
+fn open(version: u64) -> BreakerState {
+    BreakerState { version, phase: Phase::Open { until: at(15) } }
 }
 
 async fn a_breaker_that_nobody_wrote_is_unknown(breakers: impl Breakers) {
     let key = fresh("unknown");
     assert_eq!(breakers.read(&key).await, Ok(None));
-    assert_eq!(breakers.swap(&key, 7, &open(8), NOW).await, Ok(Swapped::Refused(None)));
+    assert_eq!(breakers.swap(&key, 7, &open(8), NOW).await, Ok(Swapped::Moved(None)));
     assert_eq!(breakers.read(&key).await, Ok(None), "nothing was written");
 }
 
@@ -164,7 +164,7 @@ async fn a_breaker_comes_back_as_it_was_written(breakers: impl Breakers) {
     ];
     let mut seen = 0;
     for (phase, version) in phases.into_iter().zip([1, u64::MAX, 2, u64::MAX - 1]) {
-        let next = State { version, phase };
+        let next = BreakerState { version, phase };
         assert_eq!(breakers.swap(&key, seen, &next, NOW).await, Ok(Swapped::Written));
         assert_eq!(breakers.read(&key).await, Ok(Some(next)));
         seen = version;
@@ -175,7 +175,7 @@ async fn a_swap_of_a_breaker_that_moved_on_is_refused_and_shows_it(breakers: imp
     let key = fresh("moved-on");
     assert_eq!(breakers.swap(&key, 0, &open(1), NOW).await, Ok(Swapped::Written));
     for seen in [0, 3] {
-        assert_eq!(breakers.swap(&key, seen, &open(2), NOW).await, Ok(Swapped::Refused(Some(open(1)))), "{seen}");
+        assert_eq!(breakers.swap(&key, seen, &open(2), NOW).await, Ok(Swapped::Moved(Some(open(1)))), "{seen}");
     }
     assert_eq!(breakers.swap(&key, 1, &open(2), NOW).await, Ok(Swapped::Written));
 }
@@ -192,7 +192,7 @@ async fn a_swap_that_lands_twice_is_written(breakers: impl Breakers) {
 async fn of_many_swaps_at_once_one_lands(breakers: impl Breakers) {
     let key = fresh("swaps");
     for seen in [0, 100] {
-        let next: Vec<State> = (1..=20).map(|n| open(seen + n)).collect();
+        let next: Vec<BreakerState> = (1..=20).map(|n| open(seen + n)).collect();
         let all = join_all(next.iter().map(|next| breakers.swap(&key, seen, next, NOW))).await;
         let landed: Vec<_> = all.iter().zip(&next).filter(|(swapped, _)| **swapped == Ok(Swapped::Written)).collect();
         assert_eq!(landed.len(), 1, "{all:?}");

@@ -232,7 +232,7 @@ impl Queues for Model {
     }
 }
 
-pub(super) struct Emulator {
+pub(super) struct EmulatedQueues {
     client: Client,
     events_url: String,
     dead_url: String,
@@ -240,7 +240,7 @@ pub(super) struct Emulator {
     dead: SqsDeadLetters,
 }
 
-pub(super) async fn emulator() -> Emulator {
+pub(super) async fn emulator() -> EmulatedQueues {
     let aws = aws().await;
     let client = Client::new(&aws);
     let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
@@ -252,7 +252,7 @@ pub(super) async fn emulator() -> Emulator {
     let redrive = HashMap::from([(QueueAttributeName::RedrivePolicy, redrive)]);
     let events_url = create(&client, &format!("contract-{unique}.fifo"), redrive).await;
     let (events, dead) = (SqsEvents::new(&aws, &events_url), SqsDeadLetters::new(&aws, &dead_url));
-    Emulator { client, events_url, dead_url, events, dead }
+    EmulatedQueues { client, events_url, dead_url, events, dead }
 }
 
 async fn create(client: &Client, name: &str, more: HashMap<QueueAttributeName, String>) -> String {
@@ -267,7 +267,7 @@ async fn create(client: &Client, name: &str, more: HashMap<QueueAttributeName, S
     created.expect("the emulator makes a queue").queue_url.expect("a URL")
 }
 
-impl Emulator {
+impl EmulatedQueues {
     pub(super) fn dead_letters_url(&self) -> &str {
         &self.dead_url
     }
@@ -307,7 +307,7 @@ fn delivered(message: aws_sdk_sqs::types::Message) -> Delivered {
 }
 
 #[async_trait]
-impl Queues for Emulator {
+impl Queues for EmulatedQueues {
     fn events(&self) -> &dyn Queue {
         &self.events
     }

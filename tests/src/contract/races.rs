@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join;
-use processor::{Processor, Received, Verdict, process, process_batch};
+use processor::{MessageFate, Processor, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
 use shared::adapters::aws::{
@@ -21,10 +21,11 @@ use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
 use shared::effects::findings::Findings;
-use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::outcome::{NoAnswer, PartnerAnswer};
 use shared::effects::request::{PartnerRequest, Partners};
 use shared::flows::Flows;
 use shared::ledger::queue::Queue;
+use shared::ledger::queue::Received;
 use shared::ledger::{Admissions, Reason, Row, Rows, State};
 use shared::limits::pressure::Gate;
 use shared::limits::rates::Limiter;
@@ -32,7 +33,7 @@ use shared::model::{Delivered, ModelMetrics, ModelSecrets};
 use shared::operate::switchboard::Switchboard;
 use tokio::time::sleep;
 
-use super::queue::{Emulator, Queues, emulator};
+use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::lead_of;
 use crate::memory::{flow_of, flows_with};
 
@@ -90,7 +91,7 @@ impl Partner {
 
 #[async_trait]
 impl Partners for Partner {
-    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let (answer, slow) = self.desk().take(&request);
         sleep(slow).await;
         Ok(answer)
@@ -98,10 +99,10 @@ impl Partners for Partner {
 }
 
 impl Desk {
-    fn take(&mut self, request: &PartnerRequest) -> (Answer, Duration) {
+    fn take(&mut self, request: &PartnerRequest) -> (PartnerAnswer, Duration) {
         let what = format!("{} {} {}", request.method, request.path, request.body.clone().unwrap_or_default());
         self.log.push(what.clone());
-        let answer = |status, body: Value| Answer { status, retry_after: None, body };
+        let answer = |status, body: Value| PartnerAnswer { status, retry_after: None, body };
         if request.method == "GET" {
             let found = if self.applied.is_empty() { answer(404, json!({})) } else { answer(200, json!({"id": 1})) };
             return (found, Duration::ZERO);
@@ -118,7 +119,7 @@ impl Desk {
 
 /// The tables and a pair of queues of the emulator, with a partner.
 struct Arena {
-    queues: Emulator,
+    queues: EmulatedQueues,
     ledger: DynamoLedger,
     partner: Partner,
     flows: Flows,
@@ -189,7 +190,7 @@ impl Arena {
         while silent < 8 {
             let batch = self.queues.receive().await;
             silent = if batch.is_empty() { silent + 1 } else { 0 };
-            let kept = process_batch(container, batch.iter().map(received).collect(), deadline()).await;
+            let kept = process_batch(container, batch.iter().map(Delivered::received).collect(), deadline()).await;
             for delivered in batch.iter().filter(|delivered| !kept.contains(&delivered.message_id)) {
                 self.queues.delete(&delivered.receipt).await;
             }
@@ -206,20 +207,15 @@ fn deadline() -> shared::base::time::Timestamp {
     SystemClock.now() + Duration::from_secs(30)
 }
 
-fn received(delivered: &Delivered) -> Received {
-    let Delivered { message_id, receipt, group, body, .. } = delivered.clone();
-    Received { message_id, receipt, group, body }
-}
-
-async fn work(container: &Processor, message: &Received) -> Verdict {
+async fn work(container: &Processor, message: &Received) -> MessageFate {
     process(container, message, deadline()).await
 }
 
 /// Works on a message as often as it comes back.
-async fn settle(container: &Processor, message: &Received) -> Verdict {
+async fn settle(container: &Processor, message: &Received) -> MessageFate {
     loop {
         match work(container, message).await {
-            Verdict::Again(delay) => sleep(delay).await,
+            MessageFate::RedeliverAfter(delay) => sleep(delay).await,
             verdict => return verdict,
         }
     }
@@ -229,7 +225,7 @@ async fn one_message(guarantee: &str) -> (Arena, Event, Received) {
     let arena = Arena::with(flow_of(&[("a", guarantee)])).await;
     let event = arena.accept("race", "ada@example.com").await;
     let batch = arena.queues.receive().await;
-    let message = received(&batch[0]);
+    let message = batch[0].received();
     (arena, event, message)
 }
 
@@ -242,7 +238,7 @@ async fn of_two_containers_that_race_for_one_event_one_calls() {
         let verdicts = join(work(&one, &message), work(&other, &message)).await;
         assert_eq!(arena.partner.changes(), 1, "{name}: {verdicts:?}");
         assert_eq!(arena.row(&event).await.state, State::Succeeded, "{name}");
-        assert_eq!(settle(&other, &message).await, Verdict::Done, "{name}: the copy is deleted");
+        assert_eq!(settle(&other, &message).await, MessageFate::Done, "{name}: the copy is deleted");
         assert_eq!(arena.partner.changes(), 1, "{name}");
     }
 }
@@ -275,7 +271,7 @@ async fn a_lease_that_ends_under_a_slow_partner_keeps_the_guarantee_though_both_
             settle(&heir, &message).await
         })
         .await;
-        assert_eq!(late, Verdict::Leave, "{name}: a zombie changes nothing");
+        assert_eq!(late, MessageFate::LeaveToRedeliver, "{name}: a zombie changes nothing");
         outcome(&arena, &event, name, changes, state).await;
     }
 }
@@ -318,17 +314,12 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         visibility: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, table("LIMITS")))),
         chance: Box::new(SystemChance),
-        pause: Box::new(SystemClock),
+        sleep: Box::new(SystemClock),
         flows: arena.flows.clone(),
         clock: Box::new(SystemClock),
     };
     let letters = arena.queues.receive_dead().await;
-    let letter = |letter: &Delivered| replay::Letter {
-        message_id: letter.message_id.clone(),
-        receipt: letter.receipt.clone(),
-        body: letter.body.clone(),
-    };
-    assert_eq!(park_batch(&replay, letters.iter().map(letter).collect()).await, Vec::<String>::new());
+    assert_eq!(park_batch(&replay, letters.iter().map(Delivered::received).collect()).await, Vec::<String>::new());
     arena.partner.desk().broken = Vec::new();
     let again =
         Operation::Replay { id: event.id.clone(), by: "ada".into(), reason: "it is back".into(), version: None };
@@ -352,7 +343,7 @@ async fn a_batch_of_ten_over_four_groups_keeps_exactly_what_failed_and_what_stoo
     let batch = arena.queues.receive().await;
     assert_eq!(batch.len(), names.len(), "one batch has them all");
     arena.partner.desk().broken = vec!["a2", "b1"];
-    let kept = process_batch(&container, batch.iter().map(received).collect(), deadline()).await;
+    let kept = process_batch(&container, batch.iter().map(Delivered::received).collect(), deadline()).await;
     let (kept, done): (Vec<_>, Vec<_>) = batch.iter().partition(|delivered| kept.contains(&delivered.message_id));
     for delivered in done {
         arena.queues.delete(&delivered.receipt).await;

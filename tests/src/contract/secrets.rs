@@ -68,21 +68,21 @@ impl Store for ModelSecrets {
 }
 
 /// SSM, below a prefix of its own.
-pub(super) struct Emulator {
+pub(super) struct EmulatedSecrets {
     endpoint: Endpoint,
     prefix: String,
     store: SsmSecrets,
 }
 
-pub(super) async fn emulator() -> Emulator {
+pub(super) async fn emulator() -> EmulatedSecrets {
     let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
     let prefix = format!("/contract-{unique}");
     let endpoint = Endpoint::at(std::env::var("AWS_ENDPOINT_URL").expect("make test names the emulator"));
-    Emulator { endpoint, store: SsmSecrets::new(&aws().await, &prefix), prefix }
+    EmulatedSecrets { endpoint, store: SsmSecrets::new(&aws().await, &prefix), prefix }
 }
 
 #[async_trait]
-impl Store for Emulator {
+impl Store for EmulatedSecrets {
     fn store(&self) -> &dyn SecretStore {
         &self.store
     }

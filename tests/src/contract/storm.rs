@@ -13,7 +13,7 @@ use shared::ledger::Rows;
 use shared::limits::rates::Limiter;
 use shared::model::{ModelChance, ModelClock, ModelLimits, ModelSecrets};
 
-use super::queue::{Emulator, Queues, emulator};
+use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::{NOW, flows, lead_of};
 use crate::memory::{SECRET, signed};
 
@@ -47,7 +47,7 @@ async fn fifty_at_once_are_one_event_round_after_round() {
     }
 }
 
-async fn intake_over(queues: &Emulator, ledger: &DynamoLedger, clock: ModelClock) -> Intake {
+async fn intake_over(queues: &EmulatedQueues, ledger: &DynamoLedger, clock: ModelClock) -> Intake {
     let flows = flows();
     let secrets = ModelSecrets::default();
     secrets.put("sources/web-forms", SECRET);

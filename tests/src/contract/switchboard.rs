@@ -8,9 +8,9 @@ use serde_json::json;
 use shared::adapters::aws::{DynamoBoard, aws};
 use shared::base::document::Stored;
 use shared::base::errors::{Unavailable, WriteError};
-use shared::ledger::Word;
+use shared::ledger::SignOff;
 use shared::model::ModelBoard;
-use shared::operate::switchboard::{self, Board, BoardStore, Boards, Problem, Subject, Switchboard, Turn};
+use shared::operate::switchboard::{self, Board, BoardProblem, BoardStore, Boards, Subject, Switchboard, Turn};
 
 use super::on_model_and_emulator;
 use crate::fixtures::{ADA, NOW, flows, lead_routing};
@@ -75,7 +75,7 @@ async fn of_many_at_once_one_is_written(boards: impl Boards) {
 async fn of_many_who_turn_at_once_each_is_remembered_once(boards: impl Boards) {
     let (flows, turns) = (flows(), [(Subject::All, Turn::Resume)]);
     let people = ["ada", "bob", "cleo", "dan", "eve"];
-    let turn = |by| switchboard::turn(&boards, &turns, Word { by, ..ADA }, &flows, NOW);
+    let turn = |by| switchboard::turn(&boards, &turns, SignOff { by, ..ADA }, &flows, NOW);
     let turned = join_all(people.map(turn)).await;
     assert!(turned.iter().all(Result::is_ok), "{turned:?}");
     let (board, version) = switchboard::read(&boards).await.expect("the board");
@@ -121,11 +121,11 @@ async fn a_scribble_or_an_outage_keeps_the_last_good_board() {
     assert_eq!(switchboard.at(&flows(), at(0)).await.1, []);
     boards.scribble(2, "max_attempts = 99");
     let (kept, problems) = switchboard.at(&flows(), at(5)).await;
-    assert!(matches!(problems[..], [Problem::Bad { version: 2, .. }]), "{problems:?}");
+    assert!(matches!(problems[..], [BoardProblem::Bad { version: 2, .. }]), "{problems:?}");
     assert_eq!(kept.policy(&flow).max_attempts, 7);
     boards.down(true);
     let (kept, problems) = switchboard.at(&flows(), at(10)).await;
-    assert!(matches!(problems[..], [Problem::Unavailable(_)]), "{problems:?}");
+    assert!(matches!(problems[..], [BoardProblem::Unavailable(_)]), "{problems:?}");
     assert_eq!(kept.policy(&flow).max_attempts, 7);
 }
 
@@ -147,7 +147,7 @@ impl Boards for Overtaken {
             return Ok(written);
         }
         let turns = [(Subject::All, Turn::Resume)];
-        let bob = Word { by: "bob", why: "it has moved" };
+        let bob = SignOff { by: "bob", why: "it has moved" };
         switchboard::turn(&self.0, &turns, bob, &flows(), NOW).await.expect("bob is not overtaken");
         Err(WriteError::Fenced)
     }

@@ -9,7 +9,7 @@ use shared::arrival::event::Event;
 use super::payload::Spoiled;
 use super::{Arena, each};
 use crate::fixtures::lead;
-use crate::memory::{Answer, BATCH, EVENT, Request, TYPED};
+use crate::memory::{BATCH, EVENT, HttpAnswer, HttpRequest, TYPED};
 
 /// A spoiled body, signed as it is, under one of the forms and routes.
 #[derive(Clone, Debug, TypeGenerator)]
@@ -78,8 +78,8 @@ fn seeds() -> Vec<String> {
 }
 
 impl Envelope {
-    fn request(&self, arena: &Arena, body: &[u8]) -> Request {
-        let request = Request::of(&arena.world, body)
+    fn request(&self, arena: &Arena, body: &[u8]) -> HttpRequest {
+        let request = HttpRequest::of(&arena.world, body)
             .in_base64(body)
             .with("content-type", FORMS[usize::from(self.form) % FORMS.len()]);
         let request = if self.binary { request.with("ce-specversion", "1.0") } else { request };
@@ -117,7 +117,7 @@ fn leaves(value: &Value, into: &mut Vec<Value>) {
 }
 
 /// The statuses of the events of an answer, and their ids.
-fn results(answer: &Answer) -> Vec<(i64, Value)> {
+fn results(answer: &HttpAnswer) -> Vec<(i64, Value)> {
     match answer.body["results"].as_array() {
         Some(items) => {
             items.iter().map(|item| (item["http_status"].as_i64().unwrap_or(0), item["id"].clone())).collect()

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::payload::Spoiled;
 use super::{Arena, each};
 use crate::fixtures::{lead, lead_of, root};
-use crate::memory::{BATCH, RECEIPT, RECEIPTS_TOKEN, Request, TYPED};
+use crate::memory::{BATCH, HttpRequest, RECEIPT, RECEIPTS_TOKEN, TYPED};
 
 const WORDS: &[&str] = &[
     "null",
@@ -48,11 +48,11 @@ fn seeds(arena: &Arena) -> Vec<String> {
     let batch = Value::from(vec![lead_of("evt_1", "ada@example.com")]).to_string();
     let bearer = format!("Bearer {RECEIPTS_TOKEN}");
     let requests = [
-        Request::of(&arena.world, lead.as_bytes()),
-        Request::of(&arena.world, lead.as_bytes()).in_base64(lead.as_bytes()),
-        Request::of(&arena.world, lead.as_bytes()).to(TYPED, "type", "lead.created"),
-        Request::of(&arena.world, batch.as_bytes()).to(BATCH, "source", "web-forms"),
-        Request::of(&arena.world, b"").to(RECEIPT, "id", "0").with("authorization", &bearer),
+        HttpRequest::of(&arena.world, lead.as_bytes()),
+        HttpRequest::of(&arena.world, lead.as_bytes()).in_base64(lead.as_bytes()),
+        HttpRequest::of(&arena.world, lead.as_bytes()).to(TYPED, "type", "lead.created"),
+        HttpRequest::of(&arena.world, batch.as_bytes()).to(BATCH, "source", "web-forms"),
+        HttpRequest::of(&arena.world, b"").to(RECEIPT, "id", "0").with("authorization", &bearer),
     ];
     let fixture = std::fs::read_to_string(root().join("events/http/request.json")).expect("a fixture");
     requests.into_iter().map(|request| request.json().to_string()).chain([fixture]).collect()

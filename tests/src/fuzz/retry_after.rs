@@ -5,7 +5,7 @@ use std::time::Duration;
 use bolero::check;
 use serde_json::Value;
 use shared::base::time::Timestamp;
-use shared::effects::outcome::{Answer, Outcome, classify};
+use shared::effects::outcome::{Outcome, PartnerAnswer, classify};
 use shared::flows::Guarantee;
 
 use super::each;
@@ -33,7 +33,7 @@ fn target() {
     each(check!(), |(spoiled, now, attempt): &(Spoiled, i64, u32)| {
         let now = Timestamp::from_millis(*now);
         let text = spoiled.text(&SEEDS, WORDS);
-        let answer = Answer { status: 429, retry_after: Some(text.clone()), body: Value::Null };
+        let answer = PartnerAnswer { status: 429, retry_after: Some(text.clone()), body: Value::Null };
         let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), Guarantee::None, now) else {
             panic!("429 is not retryable");
         };

@@ -10,7 +10,7 @@ use shared::flows::Scheme;
 use shared::model::Script;
 
 use super::faults::{FaultyQueue, OutOfService, Slow};
-use super::http::{BATCH, RECEIPT, Request, TYPED};
+use super::http::{BATCH, HttpRequest, RECEIPT, TYPED};
 use super::log::Log;
 use super::world::{RECEIPTS_TOKEN, World, flows_with, signed};
 use crate::fixtures::{lead, lead_of};
@@ -23,19 +23,19 @@ fn cloud_event() -> Value {
 #[tokio::test]
 async fn every_form_of_an_event_is_the_same_event() {
     let world = World::new();
-    let plain = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let plain = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!(plain.status, 202, "{}", plain.body);
 
     let structured = cloud_event().to_string();
-    let structured =
-        Request::of(&world, structured.as_bytes()).with("content-type", "application/cloudevents+json; charset=utf-8");
+    let structured = HttpRequest::of(&world, structured.as_bytes())
+        .with("content-type", "application/cloudevents+json; charset=utf-8");
     let data = lead()["data"].to_string();
-    let binary = Request::of(&world, data.as_bytes())
+    let binary = HttpRequest::of(&world, data.as_bytes())
         .to(TYPED, "type", "lead.created")
         .with("ce-specversion", "1.0")
         .with("ce-id", "another")
         .with("ce-type", "forged");
-    let base64 = Request::of(&world, lead().to_string().as_bytes()).in_base64(lead().to_string().as_bytes());
+    let base64 = HttpRequest::of(&world, lead().to_string().as_bytes()).in_base64(lead().to_string().as_bytes());
     for (form, request) in [("structured", structured), ("binary", binary), ("base64", base64)] {
         let answer = request.send(&world).await;
         assert_eq!((answer.status, &answer.body["id"]), (202, &plain.body["id"]), "{form}: {}", answer.body);
@@ -78,8 +78,9 @@ async fn a_key_in_a_header_names_one_payload() {
         let (_, tail) = rest.split_once("order_by:").expect("an order");
         format!("{head}key: {{version: 1, header: required}}\norder_by:{tail}")
     }));
-    let post = |lead: &Value, key: &str| Request::of(&world, lead.to_string().as_bytes()).with("idempotency-key", key);
-    let missing = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let post =
+        |lead: &Value, key: &str| HttpRequest::of(&world, lead.to_string().as_bytes()).with("idempotency-key", key);
+    let missing = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!((missing.status, missing.problem()), (400, "key-missing"));
     let malformed = post(&lead(), "two words").send(&world).await;
     assert_eq!((malformed.status, malformed.problem()), (400, "key-malformed"));
@@ -103,7 +104,7 @@ async fn a_field_that_is_no_key_is_said() {
     let mut lead = lead();
     lead["data"]["event_id"] = json!(1.5);
     assert_eq!(world.post(&lead).await, Err(Rejection::Unkeyed(KeyError::NotPlain("data.event_id".into()))));
-    let answer = Request::of(&world, lead.to_string().as_bytes()).send(&world).await;
+    let answer = HttpRequest::of(&world, lead.to_string().as_bytes()).send(&world).await;
     assert_eq!(answer.body["errors"], json!([{"pointer": "/data/event_id", "rule": "key"}]));
 }
 
@@ -119,7 +120,8 @@ async fn a_batch_is_answered_item_by_item_in_order() {
         lead_of("evt_1", "a@example.com"),
         7
     ]);
-    let answer = Request::of(&world, batch.to_string().as_bytes()).to(BATCH, "source", "web-forms").send(&world).await;
+    let answer =
+        HttpRequest::of(&world, batch.to_string().as_bytes()).to(BATCH, "source", "web-forms").send(&world).await;
     assert_eq!(answer.status, 207, "{}", answer.body);
     let results = answer.body["results"].as_array().expect("results");
     let statuses: Vec<_> = results.iter().map(|result| result["http_status"].as_i64().unwrap_or_default()).collect();
@@ -134,8 +136,10 @@ async fn a_batch_is_answered_item_by_item_in_order() {
 async fn a_hundred_events_at_once_keep_their_order() {
     let world = World::new();
     let batch: Vec<Value> = (0..100).map(|n| lead_of(&format!("evt_{n}"), "ada@example.com")).collect();
-    let answer =
-        Request::of(&world, json!(batch).to_string().as_bytes()).to(BATCH, "source", "web-forms").send(&world).await;
+    let answer = HttpRequest::of(&world, json!(batch).to_string().as_bytes())
+        .to(BATCH, "source", "web-forms")
+        .send(&world)
+        .await;
     assert_eq!(answer.status, 202, "{}", answer.body);
     world.drain().await;
     let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, request)| request.path).collect();
@@ -182,7 +186,7 @@ async fn a_receipt_tells_a_sender_about_its_own_events() {
     world.drain().await;
     let done = world.post(&lead_of("evt_2", "b@example.com")).await.expect("a good lead").id;
     let ask = |id: &str| {
-        Request::of(&world, b"").to(RECEIPT, "id", id).with("authorization", &format!("Bearer {RECEIPTS_TOKEN}"))
+        HttpRequest::of(&world, b"").to(RECEIPT, "id", id).with("authorization", &format!("Bearer {RECEIPTS_TOKEN}"))
     };
     assert_eq!(ask(done.as_str()).send(&world).await.body["state"], "queued");
     world.drain().await;
@@ -201,7 +205,8 @@ async fn somebody_elses_receipt_is_no_receipt() {
     sources[0].text.push_str("\nrival:\n  scheme: github\n  max_body: 1KiB\n  rate: 1/s\n  type_at: type\n");
     world.intake.flows = shared::flows::Flows::parse(&sources).expect("good flows");
     world.secrets.put("receipts/rival", "rival.secret");
-    let ask = |id: &str| Request::of(&world, b"").to(RECEIPT, "id", id).with("authorization", "Bearer rival.secret");
+    let ask =
+        |id: &str| HttpRequest::of(&world, b"").to(RECEIPT, "id", id).with("authorization", "Bearer rival.secret");
     let (foreign, absent) = (ask(id.as_str()).send(&world).await, ask(&"0".repeat(64)).send(&world).await);
     assert_eq!((foreign.status, absent.status), (404, 404));
     assert_eq!(foreign.body["type"], absent.body["type"]);
@@ -220,7 +225,7 @@ async fn a_sender_over_its_rate_is_told_when_to_come_back() {
     let world = at_rate("{limit: 2/s, burst: 2}");
     let post = async |n: u32| {
         let lead = lead_of(&format!("evt_{n}"), "ada@example.com").to_string();
-        Request::of(&world, lead.as_bytes()).send(&world).await
+        HttpRequest::of(&world, lead.as_bytes()).send(&world).await
     };
     let first = post(1).await;
     assert_eq!((first.status, first.header("ratelimit-policy")), (202, Some(r#""sender";q=2;w=1"#)));
@@ -238,11 +243,11 @@ async fn a_sender_over_its_rate_is_told_when_to_come_back() {
 async fn a_stranger_cannot_spend_a_senders_rate() {
     let world = at_rate("{limit: 1/h, burst: 1}");
     for _ in 0..50 {
-        let forged = Request::of(&world, lead().to_string().as_bytes()).with("webhook-signature", "v1,AAAA");
+        let forged = HttpRequest::of(&world, lead().to_string().as_bytes()).with("webhook-signature", "v1,AAAA");
         assert_eq!(forged.send(&world).await.status, 401);
     }
     assert_eq!(world.limits.writes(), 0);
-    assert_eq!(Request::of(&world, lead().to_string().as_bytes()).send(&world).await.status, 202);
+    assert_eq!(HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await.status, 202);
 }
 
 #[tokio::test]
@@ -250,7 +255,7 @@ async fn a_batch_over_the_rate_is_denied_item_by_item() {
     let world = at_rate("{limit: 1/min, burst: 3}");
     let batch: Vec<Value> = (0..5).map(|n| lead_of(&format!("evt_{n}"), "ada@example.com")).collect();
     let results = world.post_batch(&json!(batch)).await.expect("a batch");
-    let denied = results.iter().filter(|result| matches!(result, Err(Rejection::TooMany(_)))).count();
+    let denied = results.iter().filter(|result| matches!(result, Err(Rejection::Throttled(_)))).count();
     assert_eq!((results.iter().filter(|result| result.is_ok()).count(), denied), (3, 2));
 }
 
@@ -267,23 +272,23 @@ async fn a_limit_that_nobody_can_know_holds_nobody_up() {
 async fn what_is_down_makes_a_503_and_nothing_half_accepted() {
     let mut world = World::new();
     world.intake.ledger = Box::new(OutOfService);
-    let answer = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let answer = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!((answer.status, answer.problem(), answer.header("retry-after")), (503, "unavailable", Some("5")));
     assert_eq!(world.events.depth(), 0, "the queue is never written before the ledger");
 
     world.intake.ledger = Box::new(world.ledger.clone());
     world.intake.queue = Box::new(OutOfService);
-    let answer = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let answer = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!((answer.status, answer.problem()), (503, "unavailable"));
 
     world.intake.queue = Box::new(world.events.clone());
-    let retried = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let retried = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!(retried.status, 202, "the sender's own retry brings it through");
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 1, "exactly one run");
 
     world.intake.secrets = Box::new(OutOfService);
-    let answer = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let answer = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!(answer.status, 503, "never accepted unverified");
 }
 
@@ -292,7 +297,7 @@ async fn a_sender_is_answered_before_it_hangs_up() {
     let mut world = World::new();
     world.intake.ledger = Box::new(Slow);
     let asked = tokio::time::Instant::now();
-    let answer = Request::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    let answer = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
     assert_eq!((answer.status, answer.problem()), (503, "unavailable"));
     assert!(asked.elapsed() < Duration::from_secs(3));
 }
@@ -311,7 +316,7 @@ async fn a_form_of_slacks_is_an_event() {
     let secret = Secret::new("8f742231b10e8888abcd99yyyzzz85a5");
     let headers = sign(&Scheme::Slack, &secret, "", now, form.as_bytes()).expect("a good secret");
     let post = |form: &str| {
-        let request = Request::of(&world, b"").to(super::http::EVENT, "source", "slack").in_base64(form.as_bytes());
+        let request = HttpRequest::of(&world, b"").to(super::http::EVENT, "source", "slack").in_base64(form.as_bytes());
         let request = request.with("content-type", "application/x-www-form-urlencoded");
         headers.iter().fold(request, |request, (name, value)| request.with(&name.to_lowercase(), value))
     };
@@ -338,7 +343,7 @@ async fn canaries_are_seen_nowhere() {
     let mut unknown = lead();
     unknown["type"] = json!(format!("{canary}-type"));
 
-    let good = |body: &Value| Request::of(&world, body.to_string().as_bytes());
+    let good = |body: &Value| HttpRequest::of(&world, body.to_string().as_bytes());
     let requests = [
         good(&unlisted).with("x-customer", canary).with("cookie", canary).with("authorization", canary),
         good(&invalid),
@@ -347,8 +352,8 @@ async fn canaries_are_seen_nowhere() {
         good(&lead()).with("content-type", canary),
         good(&lead()).to(super::http::EVENT, "source", canary),
         good(&lead()).with("traceparent", canary),
-        Request::of(&world, format!("{{\"{canary}").as_bytes()),
-        Request::of(&world, b"").to(RECEIPT, "id", canary).with("authorization", &format!("Bearer {canary}.x")),
+        HttpRequest::of(&world, format!("{{\"{canary}").as_bytes()),
+        HttpRequest::of(&world, b"").to(RECEIPT, "id", canary).with("authorization", &format!("Bearer {canary}.x")),
     ];
     let mut answers = String::new();
     for request in requests {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use replay::{Operation, Verdict, operate};
+use replay::{EffectVerdict, Operation, operate};
 use serde_json::json;
 use shared::base::id::EventId;
 use shared::flows::Flows;
@@ -225,7 +225,7 @@ async fn what_may_have_happened_is_said_of_an_event_that_waited_too_long() {
     world.drain().await;
     world.park().await;
     assert_eq!((asked(&world).len(), reason(&world, &id).await), (1, Some(Reason::UnknownOutcome)));
-    resolve_and_replay(&world, &id, Verdict::Happened(json!({"id": "found by hand"}))).await;
+    resolve_and_replay(&world, &id, EffectVerdict::Happened(json!({"id": "found by hand"}))).await;
     assert_eq!((asked(&world).len(), world.row(&id).await.state), (1, State::Succeeded));
 }
 
@@ -240,7 +240,7 @@ async fn in_doubt() -> (World, EventId) {
     (world, id)
 }
 
-async fn resolve_and_replay(world: &World, id: &EventId, verdict: Verdict) {
+async fn resolve_and_replay(world: &World, id: &EventId, verdict: EffectVerdict) {
     let (id, by, reason) = (id.clone(), "ada".to_owned(), "saw the partner's log".to_owned());
     let resolve = Operation::Resolve {
         id: id.clone(),
@@ -260,7 +260,7 @@ async fn resolve_and_replay(world: &World, id: &EventId, verdict: Verdict) {
 #[tokio::test]
 async fn what_happened_is_not_called_again() {
     let (world, id) = in_doubt().await;
-    resolve_and_replay(&world, &id, Verdict::Happened(json!({"id": "found by hand"}))).await;
+    resolve_and_replay(&world, &id, EffectVerdict::Happened(json!({"id": "found by hand"}))).await;
     assert_eq!(asked(&world), ["POST /a", "POST /b"]);
     assert_eq!(world.row(&id).await.results()["a"], json!({"id": "found by hand"}));
     assert!(world.story(&id).await.contains(&"a happened, says ada: saw the partner's log".to_owned()));
@@ -269,7 +269,7 @@ async fn what_happened_is_not_called_again() {
 #[tokio::test]
 async fn what_did_not_happen_is_called() {
     let (world, id) = in_doubt().await;
-    resolve_and_replay(&world, &id, Verdict::DidNotHappen).await;
+    resolve_and_replay(&world, &id, EffectVerdict::DidNotHappen).await;
     assert_eq!(asked(&world), ["POST /a", "POST /a", "POST /b"]);
     assert_eq!(world.row(&id).await.state, State::Succeeded);
 }
@@ -289,7 +289,7 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
         let lease =
             shared::ledger::Claims::claim(&world.ledger, &id, &claim).await.expect("an answer").expect("it is free");
         let mut late = lease.clone();
-        late.done(
+        late.record_done(
             &world.processor.flows.flow("lead-routing").expect("the flow").effects[0],
             json!({}),
             crate::fixtures::NOW,

@@ -12,7 +12,7 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::Queue;
-use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows};
+use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
 use shared::model::{ModelClock, ModelLedger, ModelQueue};
 
 fn down() -> Unavailable {
@@ -99,7 +99,7 @@ pub(crate) struct SlowFirstClaim {
 
 #[async_trait]
 impl Claims for SlowFirstClaim {
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
         let claimed = self.ledger.claim(id, claim).await;
         let time = std::mem::take(&mut *self.time.lock().expect("no panic"));
         self.clock.advance(time);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use replay::{Operation, QuestionSeen, operate};
 use serde_json::{Value, json};
 use shared::base::id::EventId;
-use shared::effects::contact::{Contacts, Upsert};
+use shared::effects::contact::{ContactUpsert, Contacts};
 use shared::ledger::queue::Queue;
 use shared::ledger::{Records, Row, State};
 use shared::model::Script;
@@ -26,7 +26,7 @@ async fn consent(world: &World, fields: Value) {
 
 async fn know(world: &World, email: &str, fields: Value) {
     let fields = fields.as_object().cloned().unwrap_or_default();
-    let upsert = Upsert::new("acme", email, &fields).expect("a contact");
+    let upsert = ContactUpsert::new("acme", email, &fields).expect("a contact");
     world.contacts.upsert(&upsert, &EventId::named("before"), NOW).await.expect("the model answers");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::base::machine::Clock;
 
-use super::http::{BATCH, EVENT, RECEIPT, Request, TYPED};
+use super::http::{BATCH, EVENT, HttpRequest, RECEIPT, TYPED};
 use super::world::{RECEIPTS_TOKEN, World};
 use crate::fixtures::lead;
 
@@ -40,14 +40,14 @@ async fn each_is_answered_clearly_and_changes_nothing() {
     assert_eq!(world.events.depth(), 0, "the queue is untouched");
 }
 
-type Case = (&'static str, Request, i64, &'static str);
+type Case = (&'static str, HttpRequest, i64, &'static str);
 
 fn signatures(world: &World) -> Vec<Case> {
     let lead = lead().to_string();
-    let good = || Request::of(world, lead.as_bytes());
+    let good = || HttpRequest::of(world, lead.as_bytes());
     let now = world.clock.now().secs();
-    let at = |timestamp: i64| Request::at(lead.as_bytes(), timestamp);
-    let other = Request::of(world, b"{}").headers.pop().expect("a signature").1;
+    let at = |timestamp: i64| HttpRequest::at(lead.as_bytes(), timestamp);
+    let other = HttpRequest::of(world, b"{}").headers.pop().expect("a signature").1;
     let many = vec!["v1,AAAA"; 5000].join(" ");
     let cases = vec![
         ("no signature", good().without("webhook-signature")),
@@ -67,17 +67,17 @@ fn signatures(world: &World) -> Vec<Case> {
         ("the last timestamp of all", good().with("webhook-timestamp", &i64::MAX.to_string())),
         ("stale", at(now - 301)),
         ("from the future", at(now + 301)),
-        ("a body changed on its way", Request { body: json!(lead.replace("Ada", "Eve")), ..good() }),
-        ("a body with one more space", Request { body: json!(format!("{lead} ")), ..good() }),
-        ("no body under a good signature", Request { body: Value::Null, ..good() }),
+        ("a body changed on its way", HttpRequest { body: json!(lead.replace("Ada", "Eve")), ..good() }),
+        ("a body with one more space", HttpRequest { body: json!(format!("{lead} ")), ..good() }),
+        ("no body under a good signature", HttpRequest { body: Value::Null, ..good() }),
     ];
     cases.into_iter().map(|(name, request)| (name, request, 401, "bad-signature")).collect()
 }
 
 fn addresses_and_sizes(world: &World) -> Vec<Case> {
     let lead = lead().to_string();
-    let good = || Request::of(world, lead.as_bytes());
-    let spaces = |n: usize| Request::of(world, " ".repeat(n).as_bytes());
+    let good = || HttpRequest::of(world, lead.as_bytes());
+    let spaces = |n: usize| HttpRequest::of(world, " ".repeat(n).as_bytes());
     vec![
         ("an unknown source", good().to(EVENT, "source", "nobody"), 404, "unknown-source"),
         ("a source that climbs", good().to(EVENT, "source", "../web-forms"), 404, "unknown-source"),
@@ -101,8 +101,8 @@ fn addresses_and_sizes(world: &World) -> Vec<Case> {
 }
 
 fn bodies(world: &World) -> Vec<Case> {
-    let of = |body: &[u8]| Request::of(world, body).in_base64(body);
-    let good = || Request::of(world, b"{}");
+    let of = |body: &[u8]| HttpRequest::of(world, body).in_base64(body);
+    let good = || HttpRequest::of(world, b"{}");
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let twice = lead().to_string().replacen("{", r#"{"type":"x","#, 1);
     let cases = vec![
@@ -120,13 +120,13 @@ fn bodies(world: &World) -> Vec<Case> {
         ("a field twice", of(twice.as_bytes())),
         ("a number beyond f64", of(br#"{"type": 1e400}"#)),
         ("not a number", of(br#"{"type": NaN}"#)),
-        ("base64 that is none", Request { body: json!("***"), base64: true, ..good() }),
+        ("base64 that is none", HttpRequest { body: json!("***"), base64: true, ..good() }),
     ];
     cases.into_iter().map(|(name, request)| (name, request, 400, "malformed")).collect()
 }
 
 fn events(world: &World) -> Vec<Case> {
-    let of = |body: &[u8]| Request::of(world, body);
+    let of = |body: &[u8]| HttpRequest::of(world, body);
     vec![
         ("a list", of(b"[]"), 422, "unknown-type"),
         ("a text", of(b"\"lead.created\""), 422, "unknown-type"),
@@ -152,9 +152,9 @@ fn envelopes(world: &World) -> Vec<Case> {
     let event = |more: Value| {
         let mut event = json!({"specversion": "1.0", "id": "1", "source": "/s", "type": "lead.created"});
         event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        Request::of(world, event.to_string().as_bytes()).with("content-type", "application/cloudevents+json")
+        HttpRequest::of(world, event.to_string().as_bytes()).with("content-type", "application/cloudevents+json")
     };
-    let batch = |body: &str| Request::of(world, body.as_bytes()).to(BATCH, "source", "web-forms");
+    let batch = |body: &str| HttpRequest::of(world, body.as_bytes()).to(BATCH, "source", "web-forms");
     let long = Value::from(vec![lead(); 101]).to_string();
     vec![
         ("a CloudEvent of another version", event(json!({"specversion": "0.3"})), 400, "malformed"),
@@ -163,7 +163,7 @@ fn envelopes(world: &World) -> Vec<Case> {
         ("a CloudEvent without data", event(json!({})), 422, "invalid-event"),
         (
             "a CloudEvent whose type only a header names",
-            Request::of(world, b"{}").with("ce-specversion", "1.0").with("ce-type", "lead.created"),
+            HttpRequest::of(world, b"{}").with("ce-specversion", "1.0").with("ce-type", "lead.created"),
             422,
             "unknown-type",
         ),
@@ -183,7 +183,7 @@ fn envelopes(world: &World) -> Vec<Case> {
 
 fn receipts(world: &World) -> Vec<Case> {
     let id = "0".repeat(64);
-    let ask = |id: &str| Request::of(world, b"").to(RECEIPT, "id", id);
+    let ask = |id: &str| HttpRequest::of(world, b"").to(RECEIPT, "id", id);
     let bearer = |token: &str| ask(&id).with("authorization", &format!("Bearer {token}"));
     let close = format!("{}x", &RECEIPTS_TOKEN[..RECEIPTS_TOKEN.len() - 1]);
     vec![

@@ -16,7 +16,7 @@ pub(crate) const RECEIPT: &str = "GET /v1/receipts/{id}";
 
 /// A request in the making: genuine until a test spoils it.
 #[derive(Clone)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     pub(crate) route: &'static str,
     pub(crate) path: Vec<(&'static str, String)>,
     pub(crate) headers: Vec<(String, String)>,
@@ -26,13 +26,13 @@ pub(crate) struct Request {
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: i64,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-impl Request {
+impl HttpRequest {
     /// A genuine request with this body, signed now.
     pub(crate) fn of(world: &World, body: &[u8]) -> Self {
         Self::at(body, world.clock.now().secs())
@@ -54,7 +54,7 @@ impl Request {
         let names = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
         let Delivery { headers, .. } = signed_bytes(body, timestamp);
         let header = |name: &&str| ((*name).to_owned(), headers.get(name).unwrap_or_default().to_owned());
-        Request {
+        HttpRequest {
             route: EVENT,
             path: vec![("source", "web-forms".into())],
             headers: names.iter().map(header).collect(),
@@ -91,11 +91,11 @@ impl Request {
         self
     }
 
-    pub(crate) async fn send(self, world: &World) -> Answer {
+    pub(crate) async fn send(self, world: &World) -> HttpAnswer {
         let response = intake::handle(&world.intake, self.event()).await;
         let response = serde_json::to_value(response).expect("an answer is JSON");
         let headers = response["headers"].as_object().expect("headers").iter();
-        Answer {
+        HttpAnswer {
             status: response["statusCode"].as_i64().expect("a status"),
             headers: headers.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect(),
             body: serde_json::from_str(response["body"].as_str().expect("a body")).expect("a JSON body"),

@@ -99,7 +99,7 @@ async fn a_refusal_changes_nothing() {
     let good = || signed(&lead(), now);
     let unsigned = Delivery { headers: [("content-type", "application/json")].into_iter().collect(), ..good() };
     let forged = Delivery { body: lead_of("evt_1", "eve@example.com").to_string().into_bytes(), ..good() };
-    let refused = Rejection::Refused(shared::arrival::signature::Refused);
+    let refused = Rejection::BadSignature(shared::arrival::signature::Rejected);
     let mut no_email = lead();
     no_email["data"].as_object_mut().expect("an object").remove("email");
 
@@ -131,6 +131,6 @@ async fn a_refusal_changes_nothing() {
     assert_eq!(world.events.depth(), 0);
 }
 
-fn violation(pointer: &str, rule: &str) -> shared::flows::contract::Violation {
-    shared::flows::contract::Violation { pointer: pointer.into(), rule: rule.into() }
+fn violation(pointer: &str, rule: &str) -> shared::flows::contract::SchemaViolation {
+    shared::flows::contract::SchemaViolation { pointer: pointer.into(), rule: rule.into() }
 }

@@ -284,7 +284,7 @@ async fn what_died_again_while_a_tick_was_at_work_is_neither_counted_nor_passed(
     let mut world = World::new();
     let ids = with_dead(&world, 3).await;
     let (clock, ledger, id) = (world.clock.clone(), world.ledger.clone(), EventId::named(&ids[1]));
-    world.replay.pause = Box::new(Meanwhile { clock, ledger, id });
+    world.replay.sleep = Box::new(Meanwhile { clock, ledger, id });
     operate(&world, by_ada(json!({"op": "batch", "rate": 600}))).await;
     run_lane(&world).await;
     let status = operate(&world, json!({"op": "status"})).await;

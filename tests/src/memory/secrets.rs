@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use intake::{Receipt, Rejection};
 use shared::arrival::delivery::Delivery;
-use shared::arrival::signature::{Refused, Secret, sign};
+use shared::arrival::signature::{Rejected, Secret, sign};
 use shared::base::machine::Clock;
 
 use super::world::{SECRET, World};
@@ -25,7 +25,7 @@ async fn post(world: &World, event_id: &str, secret: &str) -> Result<Receipt, Re
 }
 
 fn refused() -> Result<Receipt, Rejection> {
-    Err(Rejection::Refused(Refused))
+    Err(Rejection::BadSignature(Rejected))
 }
 
 fn is_unavailable(answer: Result<Receipt, Rejection>) -> bool {

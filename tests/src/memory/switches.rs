@@ -5,7 +5,7 @@ use std::time::Duration;
 use replay::{Access, Console, serve};
 use serde_json::{Value, json};
 use shared::base::id::EventId;
-use shared::effects::contact::{Contacts, Upsert};
+use shared::effects::contact::{ContactUpsert, Contacts};
 use shared::ledger::{Reason, State};
 use shared::model::Script;
 
@@ -69,7 +69,7 @@ async fn an_event_outlasts_a_pause_of_almost_a_day_and_expires_after_it() {
 async fn a_paused_integration_is_not_asked_either() {
     let world = World::with(flows());
     let fields = json!({"consent_email": true}).as_object().cloned().unwrap_or_default();
-    let ada = Upsert::new("acme", "ada@example.com", &fields).expect("a contact");
+    let ada = ContactUpsert::new("acme", "ada@example.com", &fields).expect("a contact");
     world.contacts.upsert(&ada, &EventId::named("before"), NOW).await.expect("the model answers");
     operate(&world, by_ada(json!({"op": "pause", "integration": "slack"}))).await;
     let mut cart = payload("cart-abandoned.json");

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use intake::{Contracts, Intake, Receipt, Rejection, accept, accept_batch};
-use processor::{Processor, Received, process_batch};
-use replay::{Letter, Replay, park_batch};
+use processor::{Processor, process_batch};
+use replay::{Replay, park_batch};
 use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::secrets::CachedSecrets;
@@ -129,7 +129,7 @@ impl World {
             visibility: Box::new(dead_letters.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),
             chance: Box::new(ModelChance::seeded(11)),
-            pause: Box::new(clock.clone()),
+            sleep: Box::new(clock.clone()),
             flows: processor.flows.clone(),
             clock: Box::new(clock.clone()),
         };
@@ -204,7 +204,7 @@ impl World {
     /// One poll of the queue of events. Says what the processor kept.
     pub(crate) async fn poll(&self) -> Vec<String> {
         let batch = self.events.receive(10);
-        let messages = batch.iter().map(received).collect();
+        let messages = batch.iter().map(Delivered::received).collect();
         let kept = process_batch(&self.processor, messages, self.clock.now() + FUNCTION_TIMEOUT).await;
         delete(&self.events, batch, &kept);
         kept
@@ -226,12 +226,7 @@ impl World {
     /// One poll of the queue of dead letters.
     pub(crate) async fn park(&self) -> Vec<String> {
         let batch = self.dead_letters.receive(10);
-        let letter = |d: &Delivered| Letter {
-            message_id: d.message_id.clone(),
-            receipt: d.receipt.clone(),
-            body: d.body.clone(),
-        };
-        let kept = park_batch(&self.replay, batch.iter().map(letter).collect()).await;
+        let kept = park_batch(&self.replay, batch.iter().map(Delivered::received).collect()).await;
         delete(&self.dead_letters, batch, &kept);
         kept
     }
@@ -244,11 +239,6 @@ impl World {
     pub(crate) async fn story(&self, id: &EventId) -> Vec<String> {
         self.row(id).await.history.into_iter().map(|moment| moment.what).collect()
     }
-}
-
-fn received(delivered: &Delivered) -> Received {
-    let Delivered { message_id, receipt, group, body, .. } = delivered.clone();
-    Received { message_id, receipt, group, body }
 }
 
 fn delete(queue: &ModelQueue, batch: Vec<Delivered>, kept: &[String]) {

@@ -1,3 +1,4 @@
-//! What holds of the project's own files: its layout, its names, its documents.
+//! What holds of the project's own files: its layout, its names, its log messages, its documents.
 
+mod logs;
 mod rooms;

@@ -77,3 +77,19 @@ fn a_forbidden_edge_would_be_seen() {
     let expected = ["base", "flows", "ledger", "operate"].map(str::to_owned);
     assert_eq!(known(&code(text)), expected.into());
 }
+
+/// The processor's modules, as its `lib.rs` declares them: a message meets them in this order.
+#[test]
+fn the_processor_is_a_path_that_goes_down() {
+    let folder = root().join("functions/processor/src");
+    let lib = std::fs::read_to_string(folder.join("lib.rs")).expect("the processor's root");
+    let modules: Vec<&str> = lib.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect();
+    assert!(modules.len() > 10, "{modules:?}");
+    for (place, module) in modules.iter().enumerate() {
+        let text = std::fs::read_to_string(folder.join(format!("{module}.rs"))).expect("a module of the processor");
+        for other in known(&code(&text)) {
+            let below = modules[place + 1..].contains(&other.as_str());
+            assert!(below, "`{module}` calls back up to `{other}`, or knows what lib.rs does not list below it");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use shared::model::Script;
 
 use super::sources;
 use crate::fixtures::{lead, root};
-use crate::memory::{Log, RECEIPT, RECEIPTS_TOKEN, Request, SECRET, World};
+use crate::memory::{HttpRequest, Log, RECEIPT, RECEIPTS_TOKEN, SECRET, World};
 use crate::template::Template;
 
 /// A variable may say where the secrets are, and never one of them.
@@ -99,7 +99,7 @@ async fn no_secret_is_logged_stored_or_answered_on_the_whole_way() {
     let mut seen = String::new();
     let body = lead().to_string();
     let bearer = format!("Bearer {RECEIPTS_TOKEN}");
-    let good = || Request::of(&world, body.as_bytes());
+    let good = || HttpRequest::of(&world, body.as_bytes());
     for request in [
         good(),
         good().with("authorization", &bearer),

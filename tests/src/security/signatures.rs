@@ -8,7 +8,7 @@ use shared::base::machine::Clock;
 use shared::flows::{Flows, Scheme};
 
 use crate::fixtures::{files, lead};
-use crate::memory::{EVENT, Request, World};
+use crate::memory::{EVENT, HttpRequest, World};
 
 const SCHEMES: [&str; 6] = ["standard-webhooks", "stripe", "github", "shopify", "slack", "custom"];
 
@@ -44,25 +44,26 @@ fn scheme_of(world: &World, name: &str) -> Scheme {
 }
 
 /// A lead as the sender of this scheme signs it, `skew` seconds off, addressed to its own source.
-fn genuine(world: &World, scheme: &str, secret: &Secret, skew: i64) -> Request {
+fn genuine(world: &World, scheme: &str, secret: &Secret, skew: i64) -> HttpRequest {
     let body = lead().to_string();
     let at = world.clock.now().secs() + skew;
     let headers = sign(&scheme_of(world, scheme), secret, "msg_1", at, body.as_bytes()).expect("a good secret");
-    let bare = Request { headers: vec![("content-type".into(), "application/json".into())], ..Request::at(b"", 0) };
-    let bare = Request { body: json!(body), ..bare }.to(EVENT, "source", scheme);
+    let bare =
+        HttpRequest { headers: vec![("content-type".into(), "application/json".into())], ..HttpRequest::at(b"", 0) };
+    let bare = HttpRequest { body: json!(body), ..bare }.to(EVENT, "source", scheme);
     headers.iter().fold(bare, |request, (name, value)| request.with(&name.to_lowercase(), value))
 }
 
-fn own(world: &World, scheme: &str) -> Request {
+fn own(world: &World, scheme: &str) -> HttpRequest {
     genuine(world, scheme, &secret(scheme), 0)
 }
 
-async fn status(world: &World, request: Request) -> i64 {
+async fn status(world: &World, request: HttpRequest) -> i64 {
     request.send(world).await.status
 }
 
 /// With a part of every header's text changed, wherever it stands.
-fn rewritten(mut request: Request, from: &str, to: &str) -> Request {
+fn rewritten(mut request: HttpRequest, from: &str, to: &str) -> HttpRequest {
     request.headers.iter_mut().for_each(|(_, value)| *value = value.replace(from, to));
     request
 }
@@ -191,7 +192,7 @@ async fn a_header_that_came_twice_is_never_half_believed() {
 async fn the_older_names_of_a_header_do_not_speak_beside_the_newer() {
     let world = World::new();
     let body = lead().to_string();
-    let request = Request::of(&world, body.as_bytes());
+    let request = HttpRequest::of(&world, body.as_bytes());
     let first = request.clone().send(&world).await;
     let again = request.with("svix-id", "msg_2").with("svix-timestamp", "0").send(&world).await;
     assert_eq!((first.status, again.status), (202, 202));

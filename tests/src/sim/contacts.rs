@@ -3,7 +3,7 @@
 use futures::executor::block_on;
 use serde_json::{Value, json};
 use shared::base::id::EventId;
-use shared::effects::contact::{Contacts as _, Upsert};
+use shared::effects::contact::{ContactUpsert, Contacts as _};
 use shared::model::ModelContacts;
 
 use super::flows::email;
@@ -21,7 +21,7 @@ pub(super) fn known() -> ModelContacts {
     for tenant in TENANTS {
         for (entity, fields) in (0..ENTITIES).filter_map(|entity| Some((entity, fields(entity)?))) {
             let fields = fields.as_object().expect("fields have names");
-            let upsert = Upsert::new(tenant, &email(entity), fields).expect("a good contact");
+            let upsert = ContactUpsert::new(tenant, &email(entity), fields).expect("a good contact");
             let written = block_on(contacts.upsert(&upsert, &EventId::named("before"), NOW));
             written.expect("the model answers");
         }

@@ -213,7 +213,7 @@ impl Start {
             visibility: ports.letters,
             limiter: Limiter::new(ports.lane_limits),
             chance: Box::new(self.seat.scheduler.new_chance()),
-            pause: Box::new(self.seat.clone()),
+            sleep: Box::new(self.seat.clone()),
             clock: Box::new(self.clock()),
             flows: self.version.flows,
         }

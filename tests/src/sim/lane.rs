@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use replay::{Failure, Operation, PlanSeen, operate};
 use serde_json::Value;
 use shared::base::id::EventId;
-use shared::ledger::batch::{Batch, BatchStore as _, Batches, Filter, Progress};
+use shared::ledger::batch::{Batch, BatchProgress, BatchStore as _, Batches, Filter};
 use shared::ledger::{Row, State};
 
 use super::containers::{Ended, Function, REPLAY_TIMEOUT};
@@ -69,7 +69,7 @@ impl World {
     pub(super) fn running(&self) -> impl Iterator<Item = Batch> {
         let stored = block_on(self.models.batches.read()).expect("the model answers");
         let batches = stored.map(|stored| Batches::read(&stored.text)).unwrap_or_default();
-        batches.all().to_vec().into_iter().filter(|batch| batch.progress == Progress::Running)
+        batches.all().to_vec().into_iter().filter(|batch| batch.progress == BatchProgress::Running)
     }
 
     pub(super) fn work_on_many(&self, number: usize) -> Option<Operation> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use replay::{Failure, Operation, QuestionSeen, Verdict, operate};
+use replay::{EffectVerdict, Failure, Operation, QuestionSeen, operate};
 use serde_json::Value;
 use shared::ledger::{Row, State};
 
@@ -161,7 +161,7 @@ impl World {
             Some((effect, _)) => {
                 let happened = !self.models.partner.applied(&id, effect).is_empty();
                 let stated = self.oracle.stated(&row.flow, effect);
-                let verdict = if happened { Verdict::Happened(stated) } else { Verdict::DidNotHappen };
+                let verdict = if happened { EffectVerdict::Happened(stated) } else { EffectVerdict::DidNotHappen };
                 Operation::Resolve { id, effect: effect.clone(), verdict, by, reason, version: None }
             }
             None => Operation::Replay { id, by, reason, version: None },

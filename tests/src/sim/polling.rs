@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use processor::{Processor, Received, process_batch};
-use replay::{Letter, park_batch};
+use processor::{Processor, process_batch};
+use replay::park_batch;
 use shared::base::time::Timestamp;
+use shared::ledger::queue::Received;
 use shared::model::{Delivered, ModelQueue};
 
 use super::containers::{Ended, Function, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};
@@ -34,7 +35,7 @@ impl World {
         let deadline = self.scheduler.now() + PROCESSOR_TIMEOUT;
         let handler = self.setup.mutant.handler;
         let work = async move {
-            let messages = batch.iter().map(received).collect();
+            let messages = batch.iter().map(Delivered::received).collect();
             let kept = handled(handler, &processor, messages, deadline).await;
             Ended::Processed(batch, kept)
         };
@@ -55,7 +56,7 @@ impl World {
         batch.iter().for_each(|letter| self.oracle.given_up(&letter.body));
         let handler = self.setup.mutant.handler;
         let work = async move {
-            let kept = park_batch(&replay, batch.iter().map(letter).collect()).await;
+            let kept = park_batch(&replay, batch.iter().map(Delivered::received).collect()).await;
             let kept = if handler == Handler::OmitsUnparked { Vec::new() } else { kept };
             Ended::Parked(batch, kept)
         };
@@ -100,14 +101,4 @@ async fn handled(handler: Handler, processor: &Processor, batch: Vec<Received>, 
             process_batch(processor, batch, deadline).await
         }
     }
-}
-
-fn received(delivered: &Delivered) -> Received {
-    let Delivered { message_id, receipt, group, body, .. } = delivered.clone();
-    Received { message_id, receipt, group, body }
-}
-
-fn letter(delivered: &Delivered) -> Letter {
-    let Delivered { message_id, receipt, body, .. } = delivered.clone();
-    Letter { message_id, receipt, body }
 }

@@ -61,7 +61,7 @@ impl World {
                     self.later(after, Actor::Sender(number));
                 }
             }
-            Ok(_) | Err(Rejection::Unavailable(_) | Rejection::TooMany(_)) => {
+            Ok(_) | Err(Rejection::Unavailable(_) | Rejection::Throttled(_)) => {
                 self.scheduler.note(Who::Sender(number), "hears", "", "nothing good", None);
                 let again = self.scheduler.between(Duration::from_secs(1), Duration::from_secs(8));
                 self.later(again, Actor::Sender(number));

@@ -5,19 +5,19 @@ use serde_json::{Map, Value};
 /// Our own parameters, and what the dashboard says beside them. Whoever invokes the function writes all of
 /// it: it chooses what is shown, and never what is allowed.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct WidgetCall {
     params: Map<String, Value>,
     forms: Map<String, Value>,
     dark: bool,
 }
 
-impl Call {
+impl WidgetCall {
     /// The call of a widget, if this is one.
     pub(crate) fn of(payload: &Value) -> Option<Self> {
         let mut params = payload.as_object()?.clone();
         let context = params.remove("widgetContext")?;
         let forms = context.pointer("/forms/all").and_then(Value::as_object).cloned();
-        Some(Call { params, forms: forms.unwrap_or_default(), dark: context["theme"] == "dark" })
+        Some(WidgetCall { params, forms: forms.unwrap_or_default(), dark: context["theme"] == "dark" })
     }
 
     /// Whether the dashboard is dark.

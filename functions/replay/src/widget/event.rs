@@ -7,13 +7,13 @@ use shared::base::time::Timestamp;
 use shared::ledger::{Entry, Progress, Row, State};
 use shared::operate::requeue::Record;
 
-use super::call::Call;
+use super::call::WidgetCall;
 use super::html::{Html, Show, html};
 use super::{Access, Console, parts};
 use crate::operations::Failure;
 use crate::version;
 
-pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let id = EventId::named(call.param("id"));
     let Record { row, event } = Record::read(&*console.replay.records, &id).await?;
     let now = console.replay.clock.now();
@@ -98,7 +98,7 @@ fn trace(console: &Console<'_>, row: &Row) -> Html {
     )
 }
 
-fn effects(console: &Console<'_>, call: &Call, row: &Row, now: Timestamp) -> Html {
+fn effects(console: &Console<'_>, call: &WidgetCall, row: &Row, now: Timestamp) -> Html {
     let line = |(id, entry): (&String, &Entry)| {
         let state = entry.progress.as_str();
         html(

@@ -7,16 +7,16 @@ use shared::base::time::Timestamp;
 use shared::ledger::Row;
 use shared::ledger::batch::Filter;
 
-use super::call::Call;
+use super::call::WidgetCall;
 use super::html::{Html, html};
 use super::overview::STATES;
 use super::{Console, parts};
-use crate::lists::scan;
-use crate::operations::{Failure, refuse};
+use crate::lists::newest;
+use crate::operations::{Failure, decline};
 
-pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let (filter, chosen) = asked_for(call)?;
-    let (rows, more) = scan(console.replay, &Filter::default()).await?;
+    let (rows, more) = newest(console.replay, &Filter::default()).await?;
     let shown: Vec<&Row> = rows.iter().filter(|row| filter.takes(row)).collect();
     let now = console.replay.clock.now();
     let lines: Html = shown.iter().take(LINES).map(|row| line(console, row, now)).collect();
@@ -35,13 +35,13 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
 pub(super) const LINES: usize = 50;
 
 /// What is shown: by the fields where the page's own button was pressed, by the link's parameters otherwise.
-pub(super) fn asked_for(call: &Call) -> Result<(Filter, [&str; 3]), Failure> {
+pub(super) fn asked_for(call: &WidgetCall) -> Result<(Filter, [&str; 3]), Failure> {
     let by_fields = call.param("filter") == "fields";
     let chosen = [("flow", "filter_flow"), ("reason", "filter_reason"), ("state", "filter_state")]
         .map(|(name, field)| (name, if by_fields { call.field(field) } else { call.param(name) }));
     let named = chosen.into_iter().filter(|(_, value)| !value.is_empty());
     let filter: Map<String, Value> = named.map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    let filter = serde_json::from_value(Value::Object(filter)).map_err(|error| refuse(error.to_string()))?;
+    let filter = serde_json::from_value(Value::Object(filter)).map_err(|error| decline(error.to_string()))?;
     Ok((filter, chosen.map(|(_, value)| value)))
 }
 

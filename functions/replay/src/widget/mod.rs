@@ -22,11 +22,11 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-pub(crate) use call::Call;
+pub(crate) use call::WidgetCall;
 use html::{Html, html};
 
 use crate::Replay;
-use crate::operations::{Failure, refuse};
+use crate::operations::{Failure, decline};
 
 /// What a function's console is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +66,14 @@ pub struct Console<'a> {
 pub(crate) const DESCRIPTION: &str = include_str!("describe.md");
 
 /// Answers a dashboard's call with a page.
-pub(crate) async fn answer(console: &Console<'_>, call: &Call) -> Value {
-    let page = page(console, call).await.unwrap_or_else(|failure| outcome::not_done(&failure.told()));
+pub(crate) async fn answer(console: &Console<'_>, call: &WidgetCall) -> Value {
+    let page = page(console, call).await.unwrap_or_else(|failure| outcome::not_done(&failure.answer()));
     let theme = if call.is_dark() { "dark" } else { "light" };
     let style = html(concat!("<style>", include_str!("style.css"), "</style>"), &[]);
     json!(html(r#"{}<div class="ledgerline {}">{}</div>"#, &[&style, &theme, &page]).into_text())
 }
 
-async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     if call.params().contains_key("op") {
         return outcome::page(console, call).await;
     }
@@ -82,7 +82,7 @@ async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
         "list" => list::page(console, call).await?,
         "event" => event::page(console, call).await?,
         "plan" => plan::page(console, call).await?,
-        other => return Err(refuse(format!("there is no page `{other}`"))),
+        other => return Err(decline(format!("there is no page `{other}`"))),
     };
     Ok(html("{}{}{}", &[&menu(console), &signature(console, call), &body]))
 }
@@ -95,7 +95,7 @@ fn menu(console: &Console<'_>) -> Html {
 
 /// Who acts, and why: every operation goes into the history with both. It is somebody's word, as on paper;
 /// CloudTrail knows whose credentials invoked the function.
-fn signature(console: &Console<'_>, call: &Call) -> Html {
+fn signature(console: &Console<'_>, call: &WidgetCall) -> Html {
     if console.access == Access::Read {
         return Html::default();
     }

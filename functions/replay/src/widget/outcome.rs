@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::WidgetCall;
 use super::html::{Html, html};
 use super::{Access, Console};
-use crate::operations::{Failure, Operation, attempt, refuse};
+use crate::operations::{Failure, Operation, attempt, decline};
 
-pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     if console.access == Access::Read {
-        return Err(refuse("this console only shows: operators use the other one"));
+        return Err(decline("this console only shows: operators use the other one"));
     }
     let operation = operation(call)?;
     let answer = attempt(console.replay, call.param("op"), operation).await?;
@@ -27,7 +27,7 @@ pub(super) fn not_done(failure: &Value) -> Html {
 }
 
 /// What the button carries, signed with what the fields say.
-fn operation(call: &Call) -> Result<Operation, Failure> {
+fn operation(call: &WidgetCall) -> Result<Operation, Failure> {
     let mut params = call.params().clone();
     for name in ["by", "reason"] {
         params.insert(name.into(), json!(call.field(name)));
@@ -38,13 +38,13 @@ fn operation(call: &Call) -> Result<Operation, Failure> {
     if params.get("verdict").is_some_and(|verdict| verdict == "happened") {
         params.insert("verdict".into(), json!({"happened": result(call)?}));
     }
-    serde_json::from_value(Value::Object(params)).map_err(|error| refuse(error.to_string()))
+    serde_json::from_value(Value::Object(params)).map_err(|error| decline(error.to_string()))
 }
 
-fn result(call: &Call) -> Result<Value, Failure> {
+fn result(call: &WidgetCall) -> Result<Value, Failure> {
     match call.field("result") {
         "" => Ok(Value::Object(Map::new())),
-        text => serde_json::from_str(text).map_err(|error| refuse(format!("the result is not JSON: {error}"))),
+        text => serde_json::from_str(text).map_err(|error| decline(format!("the result is not JSON: {error}"))),
     }
 }
 

@@ -7,14 +7,14 @@ use shared::ledger::batch::Filter;
 use shared::ledger::queue::Depth;
 use shared::ledger::{Row, State};
 
-use super::call::Call;
+use super::call::WidgetCall;
 use super::html::{Html, html};
 use super::{Console, parts, switches};
-use crate::lists::scan;
+use crate::lists::newest;
 use crate::operations::Failure;
 
-pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
-    let (rows, more) = scan(console.replay, &Filter::default()).await?;
+pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
+    let (rows, more) = newest(console.replay, &Filter::default()).await?;
     let switches = switches::tables(console, call, &counts(rows.iter().map(|row| row.flow.as_str()))).await?;
     let older = more.then(|| html("<p>Only the newest {} are counted: there are older ones.</p>", &[&rows.len()]));
     let depth = console.replay.depths.depth().await?;

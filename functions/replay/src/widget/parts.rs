@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::ledger::{State, Word};
+use shared::ledger::{SignOff, State};
 
 use super::html::{Html, Json, Show, html};
 use super::{Access, Console};
@@ -50,7 +50,7 @@ const SHORT: usize = 12;
 pub(super) fn field(label: &'static str, name: &'static str, hint: &'static str, value: &str) -> Html {
     html(
         r#"<label>{} <input name="{}" value="{}" placeholder="{}" maxlength="{}"></label> "#,
-        &[&label, &name, &value, &hint, &Word::LONGEST],
+        &[&label, &name, &value, &hint, &SignOff::MAX_CHARS],
     )
 }
 

@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 use shared::base::id::EventId;
 use shared::ledger::batch::Filter;
 
-use super::call::Call;
+use super::call::WidgetCall;
 use super::html::{Html, html};
 use super::{Console, list, parts};
 use crate::operations::Failure;
-use crate::plans::{self, Planned, Step};
+use crate::plans::{self, PlannedEffect, PlannedEvent};
 
-pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Failure> {
+pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let (filter, _) = list::asked_for(call)?;
     let (ids, more) = match call.params().contains_key("id") {
         true => (vec![EventId::named(call.param("id"))], false),
-        false => plans::chosen(console.replay, &filter, list::LINES).await?,
+        false => plans::taken_first(console.replay, &filter, list::LINES).await?,
     };
     let plan = plans::plan(console.replay, &ids).await?;
     let (blocked, free): (Vec<_>, Vec<_>) = plan.iter().partition(|event| event.blocked.is_some());
@@ -24,13 +24,13 @@ pub(super) async fn page(console: &Console<'_>, call: &Call) -> Result<Html, Fai
         &[&lines],
     );
     let nothing = free.is_empty().then(|| html("<p>Nothing here can be replayed.</p>", &[]));
-    let newer =
-        more.then(|| html("<p>Only the oldest {} are looked at: there may be newer ones.</p>", &[&Filter::LOOKED_AT]));
+    let newer = more
+        .then(|| html("<p>Only the oldest {} are looked at: there may be newer ones.</p>", &[&Filter::MAX_SCANNED]));
     Ok(html("<p>{}</p>{}{}{}", &[&apply(console, &free), &table, &nothing, &newer]))
 }
 
 /// Replays what the table says, and nothing if any of it has changed since.
-fn apply(console: &Console<'_>, free: &[&Planned]) -> Html {
+fn apply(console: &Console<'_>, free: &[&PlannedEvent]) -> Html {
     if free.is_empty() {
         return Html::default();
     }
@@ -39,7 +39,7 @@ fn apply(console: &Console<'_>, free: &[&Planned]) -> Html {
     parts::button(console, "Apply", &question, json!({"op": "apply", "events": events}))
 }
 
-fn line(console: &Console<'_>, event: &Planned) -> Html {
+fn line(console: &Console<'_>, event: &PlannedEvent) -> Html {
     let steps: Html = event.steps.iter().map(step).collect();
     html(
         r#"<tr><td>{}</td><td class="text">{}</td><td>{}</td><td class="text">{}</td></tr>"#,
@@ -47,6 +47,6 @@ fn line(console: &Console<'_>, event: &Planned) -> Html {
     )
 }
 
-fn step(step: &Step) -> Html {
+fn step(step: &PlannedEffect) -> Html {
     html(r#"{} <span class="badge {}">{}</span> "#, &[&step.effect, &step.fate, &step.fate])
 }

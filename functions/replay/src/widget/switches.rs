@@ -6,14 +6,14 @@ use serde_json::json;
 use shared::base::time::Timestamp;
 use shared::operate::switchboard::{self, Board, Position, Subject, Switch, Turned};
 
-use super::call::Call;
+use super::call::WidgetCall;
 use super::html::{Html, html};
 use super::{Access, Console, parts};
 use crate::operations::Failure;
 
 pub(super) async fn tables(
     console: &Console<'_>,
-    call: &Call,
+    call: &WidgetCall,
     waiting: &BTreeMap<&str, usize>,
 ) -> Result<Html, Failure> {
     let (board, _) = switchboard::read(&*console.replay.boards).await?;
@@ -67,7 +67,13 @@ fn turned(board: &Board, now: Timestamp) -> Option<Html> {
     (!board.turned().is_empty()).then(|| html(table, &[&lines]))
 }
 
-fn flows(console: &Console<'_>, call: &Call, waiting: &BTreeMap<&str, usize>, board: &Board, now: Timestamp) -> Html {
+fn flows(
+    console: &Console<'_>,
+    call: &WidgetCall,
+    waiting: &BTreeMap<&str, usize>,
+    board: &Board,
+    now: Timestamp,
+) -> Html {
     let paused: BTreeSet<String> = board.positions(now).into_iter().filter_map(paused_flow).collect();
     let line = |name: &str| {
         let list = parts::link(console, &name, json!({"page": "list", "flow": name}));

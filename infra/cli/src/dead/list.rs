@@ -71,7 +71,7 @@ mod tests {
     fn nothing_is_told_in_words() {
         let none = |more: bool| text(&json!({"parked": [], "matching": 0, "more": more}));
         assert_eq!(none(false), "Nothing is parked that matches.\n");
-        assert_eq!(Filter::LOOKED_AT, 5000, "as the sentences say");
+        assert_eq!(Filter::MAX_SCANNED, 5000, "as the sentences say");
         assert!(none(true).starts_with("None of the 5,000 newest that are parked matches."), "{}", none(true));
     }
 }

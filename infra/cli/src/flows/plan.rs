@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
-use shared::effects::request::{Occasion, PartnerRequest};
+use shared::effects::request::{PartnerRequest, RequestParts};
 use shared::flows::template::{Body, TemplateError};
 use shared::flows::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guarantee, Upsert};
 use shared::ledger::{Entry, Progress, Row};
@@ -189,7 +189,7 @@ fn does(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -
 
 fn request(effect: &Effect, call: &Call, event: &Event, row: &Row, flows: &Flows) -> Result<Does, TemplateError> {
     let integration = flows.partner_of(effect).expect("parsed flows name their integrations");
-    let occasion = Occasion { effect, call, integration, event, row, span: 0, bearer: None };
+    let occasion = RequestParts { effect, call, integration, event, row, span: 0, bearer: None };
     let PartnerRequest { method, base_url, path, headers, body, .. } = occasion.request()?;
     let path = mask::path(call.request.path.written(), &path);
     let written = call.request.body.as_ref().map(Body::written);

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::ledger::batch::{Batch, Filter, Progress};
+use shared::ledger::batch::{Batch, BatchProgress, Filter};
 
 use super::progress;
 use crate::args::{Only, Why, now, up_to};
@@ -22,11 +22,11 @@ Examples:
 /// How fast a batch goes, and how far.
 #[derive(Debug, Args)]
 pub(super) struct Pace {
-    #[arg(long, default_value_t = Batch::DEFAULT_MAX, value_parser = up_to(Batch::MOST))]
-    #[arg(help = format!("How many at most, up to {}", Batch::MOST))]
+    #[arg(long, default_value_t = Batch::DEFAULT_MAX, value_parser = up_to(Batch::MAX_EVENTS))]
+    #[arg(help = format!("How many at most, up to {}", Batch::MAX_EVENTS))]
     pub(super) max: u32,
-    #[arg(long, default_value_t = Batch::DEFAULT_RATE, value_parser = up_to(Batch::FASTEST))]
-    #[arg(help = format!("How many a minute for each integration, up to {}", Batch::FASTEST))]
+    #[arg(long, default_value_t = Batch::DEFAULT_RATE, value_parser = up_to(Batch::MAX_RATE))]
+    #[arg(help = format!("How many a minute for each integration, up to {}", Batch::MAX_RATE))]
     rate: u32,
     /// Begin the batch, and do not follow it.
     #[arg(long)]
@@ -82,7 +82,7 @@ fn end(json: bool, begun: &Batch, ended: Option<Batch>) -> Result<Verdict> {
         return Ok(Verdict::Fine);
     };
     output::show(json, &json!(batch), || told(&batch))?;
-    Ok(if batch.progress == Progress::Stopped { Verdict::Problems } else { Verdict::Fine })
+    Ok(if batch.progress == BatchProgress::Stopped { Verdict::Problems } else { Verdict::Fine })
 }
 
 fn goes_on(id: &str) -> String {
@@ -95,7 +95,7 @@ fn goes_on(id: &str) -> String {
 fn told(batch: &Batch) -> String {
     let sent = count(batch.replayed as usize, "event");
     match batch.progress {
-        Progress::Stopped => {
+        BatchProgress::Stopped => {
             let by = output::plain(batch.stopped_by.as_deref().unwrap_or("nobody said who"));
             format!("Batch {} was stopped ({by}): {sent} had been replayed.\n", batch.id)
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::ledger::batch::{Batch, Progress};
+use shared::ledger::batch::{Batch, BatchProgress};
 use tokio::time::sleep;
 
 use crate::cloud::Cloud;
@@ -24,7 +24,7 @@ pub(super) async fn follow(cloud: &Cloud, id: &str, most: u32) -> Result<Batch> 
             .context(format!("batch {id} goes on by itself, and `ledgerline status` tells how far it is"))?;
         let batch = find(&status, id).with_context(|| format!("batch {id} is not listed any more: it is long over"))?;
         bar.set_position(batch.replayed.into());
-        if batch.progress != Progress::Running {
+        if batch.progress != BatchProgress::Running {
             bar.finish_and_clear();
             return Ok(batch);
         }

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
-use crate::limits::budget::{Budget, Budgets, Slots, Spending};
+use crate::limits::budget::{Budget, BudgetSlots, Budgets, Spending};
 
 use super::{number, unavailable};
 
@@ -20,7 +20,7 @@ const PORT: &str = "the budgets";
 const FREE: &str = "attribute_not_exists(#slot) OR #slot <= :now";
 const TAKE: &str = "SET #slot = :until, expires_at = :expires_at";
 
-/// Slots are the attributes `slot0`, `slot1` and so on.
+/// BudgetSlots are the attributes `slot0`, `slot1` and so on.
 const SLOT: &str = "slot";
 
 type Item = HashMap<String, AttributeValue>;
@@ -45,7 +45,7 @@ impl DynamoBudgets {
         slot: u32,
         budget: &Budget,
         now: Timestamp,
-    ) -> Result<Result<Slots, Slots>, Unavailable> {
+    ) -> Result<Result<BudgetSlots, BudgetSlots>, Unavailable> {
         let update = self
             .client
             .update_item()
@@ -90,7 +90,7 @@ impl Budgets for DynamoBudgets {
     }
 }
 
-fn slots(item: &Item) -> Slots {
+fn slots(item: &Item) -> BudgetSlots {
     let slot = |(name, value): (&String, &AttributeValue)| {
         let until = value.as_n().ok()?.parse().ok()?;
         Some((name.strip_prefix(SLOT)?.parse().ok()?, Timestamp::from_millis(until)))

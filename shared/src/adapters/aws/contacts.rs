@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::effects::contact::{ContactId, Contacts, Fields, Scalar, Upsert, Upserted};
+use crate::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Scalar, Upserted};
 use crate::flows::RESERVED_FIELDS;
 
 use super::{text, unavailable};
@@ -39,7 +39,7 @@ impl DynamoContacts {
 
 #[async_trait]
 impl Contacts for DynamoContacts {
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         let update = self
             .client
             .update_item()
@@ -61,7 +61,7 @@ impl Contacts for DynamoContacts {
     }
 }
 
-fn expression(upsert: &Upsert) -> String {
+fn expression(upsert: &ContactUpsert) -> String {
     let (set, removed): (Vec<_>, Vec<_>) = upsert.changes().partition(|(_, value)| value.is_some());
     let set: String = set.iter().map(|(name, _)| format!(", #{name} = :{name}_")).collect();
     let removed: Vec<String> = removed.iter().map(|(name, _)| format!("#{name}")).collect();
@@ -70,14 +70,14 @@ fn expression(upsert: &Upsert) -> String {
 }
 
 /// Names go by placeholders, for many plain ones are reserved words.
-fn names(upsert: &Upsert) -> HashMap<String, String> {
+fn names(upsert: &ContactUpsert) -> HashMap<String, String> {
     let ours = ["tenant", "email", "updated_at", "created_at", "created_by"];
     let theirs = upsert.changes().map(|(name, _)| name);
     ours.into_iter().chain(theirs).map(|name| (format!("#{name}"), name.to_owned())).collect()
 }
 
 /// A field's value ends with `_`, so that a field `at` or `by` is not taken for ours.
-fn values(upsert: &Upsert, by: &EventId, at: Timestamp) -> Item {
+fn values(upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Item {
     let ours = [
         (":tenant".to_owned(), text(upsert.tenant())),
         (":email".to_owned(), text(upsert.email())),

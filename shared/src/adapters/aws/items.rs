@@ -46,7 +46,11 @@ pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
 /// A row of a list. One that a newer version wrote must not hide all the others.
 pub(super) fn readable(item: Item) -> Option<Row> {
     let id = item.get("pk").and_then(|id| id.as_s().ok()).cloned();
-    row_of(item).inspect_err(|error| warn!(event = id, %error, "left out of a list")).ok()
+    row_of(item)
+        .inspect_err(
+            |error| warn!(event = id, %error, "a row of the ledger cannot be read; it is left out of the list"),
+        )
+        .ok()
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, Unavailable> {

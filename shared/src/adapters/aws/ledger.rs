@@ -19,7 +19,7 @@ use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows, SHARDS};
+use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows, SHARDS};
 
 use super::items::{Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, readable, row_of, unreadable};
 use super::{number, text, unavailable};
@@ -186,7 +186,7 @@ impl Admissions for DynamoLedger {
 
 #[async_trait]
 impl Claims for DynamoLedger {
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
         let change = if claim.first.is_empty() { CLAIM } else { CLAIM_AND_INTEND };
         let update = self
             .client
@@ -202,8 +202,8 @@ impl Claims for DynamoLedger {
         match update.send().await {
             Ok(updated) => Ok(Ok(Lease::won(row_of(updated.attributes.unwrap_or_default())?, claim))),
             Err(error) => match refused_update(&error) {
-                Some(Some(row)) => Ok(Err(row_of(row)?.refused())),
-                Some(None) => Ok(Err(Found::Nothing)),
+                Some(Some(row)) => Ok(Err(row_of(row)?.not_claimed())),
+                Some(None) => Ok(Err(NotClaimed::NoRow)),
                 None => Err(unavailable(PORT)(error)),
             },
         }

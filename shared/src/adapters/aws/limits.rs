@@ -80,7 +80,7 @@ impl Limits for DynamoLimits {
             Ok(taken) => Ok(Drawn::Taken(tat(taken.attributes.as_ref())?.ok_or_else(unreadable)?)),
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    Ok(Drawn::Refused(tat(refused.item.as_ref())?))
+                    Ok(Drawn::Moved(tat(refused.item.as_ref())?))
                 }
                 _ => Err(unavailable(PORT)(error)),
             },

@@ -14,7 +14,7 @@ use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_attribute_value};
 
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
-use crate::limits::pressure::{Breakers, Leases, Slots, State, Swapped, Take, Taken};
+use crate::limits::pressure::{BreakerState, Breakers, SlotLeases, Slots, Swapped, TakeSlot, Taken};
 
 use super::unavailable;
 use super::{limits::client, number};
@@ -67,7 +67,7 @@ impl DynamoPressure {
 
 #[async_trait]
 impl Slots for DynamoPressure {
-    async fn take(&self, slots: &str, take: &Take) -> Result<Taken, Unavailable> {
+    async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable> {
         let update = self.update(slots).expression_attribute_values(":expires_at", expires_at(take.until));
         let update = match take.below {
             None => first(update, take),
@@ -76,7 +76,7 @@ impl Slots for DynamoPressure {
         let Some(found) = refused(update.send().await)? else { return Ok(Taken::Yours) };
         match found.map(leases).transpose()? {
             Some(leases) if leases.held_by(&take.holder) => Ok(Taken::Yours),
-            leases => Ok(Taken::Refused(leases)),
+            leases => Ok(Taken::Moved(leases)),
         }
     }
 
@@ -87,7 +87,7 @@ impl Slots for DynamoPressure {
     }
 }
 
-fn first(update: UpdateItemFluentBuilder, take: &Take) -> UpdateItemFluentBuilder {
+fn first(update: UpdateItemFluentBuilder, take: &TakeSlot) -> UpdateItemFluentBuilder {
     let leases = HashMap::from([(take.holder.clone(), number(take.until.millis()))]);
     update
         .update_expression(FIRST)
@@ -95,7 +95,7 @@ fn first(update: UpdateItemFluentBuilder, take: &Take) -> UpdateItemFluentBuilde
         .expression_attribute_values(":leases", AttributeValue::M(leases))
 }
 
-fn within(mut update: UpdateItemFluentBuilder, take: &Take, below: usize) -> UpdateItemFluentBuilder {
+fn within(mut update: UpdateItemFluentBuilder, take: &TakeSlot, below: usize) -> UpdateItemFluentBuilder {
     let (mut condition, mut removed) = (ROOM.to_owned(), Vec::new());
     for (n, (holder, until)) in take.lapsed.iter().enumerate() {
         condition.push_str(&format!(" AND leases.#l{n} = :l{n}"));
@@ -115,13 +115,19 @@ fn within(mut update: UpdateItemFluentBuilder, take: &Take, below: usize) -> Upd
 
 #[async_trait]
 impl Breakers for DynamoPressure {
-    async fn read(&self, breaker: &str) -> Result<Option<State>, Unavailable> {
+    async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable> {
         let get = self.client.get_item().table_name(&self.table).key("pk", AttributeValue::S(breaker.to_owned()));
         let got = get.send().await.map_err(unavailable(PORT))?;
         got.item.map(state).transpose()
     }
 
-    async fn swap(&self, breaker: &str, seen: u64, next: &State, now: Timestamp) -> Result<Swapped, Unavailable> {
+    async fn swap(
+        &self,
+        breaker: &str,
+        seen: u64,
+        next: &BreakerState,
+        now: Timestamp,
+    ) -> Result<Swapped, Unavailable> {
         let phase = to_attribute_value(&next.phase).map_err(|_| unreadable())?;
         let update = self
             .update(breaker)
@@ -136,7 +142,7 @@ impl Breakers for DynamoPressure {
         let Some(found) = refused(update.send().await)? else { return Ok(Swapped::Written) };
         match found.map(state).transpose()? {
             Some(found) if found.version == next.version => Ok(Swapped::Written),
-            found => Ok(Swapped::Refused(found)),
+            found => Ok(Swapped::Moved(found)),
         }
     }
 }
@@ -153,7 +159,7 @@ where
     }
 }
 
-fn leases(item: Item) -> Result<Leases, Unavailable> {
+fn leases(item: Item) -> Result<SlotLeases, Unavailable> {
     let leases = item.get("leases").and_then(|leases| leases.as_m().ok()).ok_or_else(unreadable)?;
     let lease = |(holder, until): (&String, &AttributeValue)| {
         let millis = until.as_n().ok()?.parse().ok()?;
@@ -162,7 +168,7 @@ fn leases(item: Item) -> Result<Leases, Unavailable> {
     leases.iter().map(lease).collect::<Option<_>>().ok_or_else(unreadable)
 }
 
-fn state(item: Item) -> Result<State, Unavailable> {
+fn state(item: Item) -> Result<BreakerState, Unavailable> {
     from_item(item).map_err(|_| unreadable())
 }
 

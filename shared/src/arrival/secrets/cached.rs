@@ -4,19 +4,19 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 
-use super::{Cache, Renewal};
+use super::{Renewal, SecretCache};
 use crate::arrival::secrets::{SecretStore, Secrets};
 use crate::arrival::signature::Secret;
 use crate::base::errors::Unavailable;
 use crate::base::machine::Clock;
 use crate::base::time::Timestamp;
 
-/// A store of secrets behind a [`Cache`].
+/// A store of secrets behind a [`SecretCache`].
 #[derive(Debug)]
 pub struct CachedSecrets<S, C> {
     store: S,
     clock: C,
-    cache: Mutex<Cache>,
+    cache: Mutex<SecretCache>,
 }
 
 impl<S: SecretStore, C: Clock> CachedSecrets<S, C> {
@@ -25,7 +25,7 @@ impl<S: SecretStore, C: Clock> CachedSecrets<S, C> {
         Self { store, clock, cache: Mutex::default() }
     }
 
-    fn cache(&self) -> MutexGuard<'_, Cache> {
+    fn cache(&self) -> MutexGuard<'_, SecretCache> {
         self.cache.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 

@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// What the store said, and when. It is handed the time and asks nobody.
 #[derive(Debug, Default)]
-pub struct Cache(HashMap<String, Known>);
+pub struct SecretCache(HashMap<String, Known>);
 
 /// What is known of one path.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ struct Known {
     renewed_at: Option<Timestamp>,
 }
 
-impl Cache {
+impl SecretCache {
     /// The secrets that need no question: fresh ones, and older ones while the store is known to be down.
     pub fn believed(&self, path: &str, now: Timestamp) -> Option<Vec<Secret>> {
         let known = self.0.get(path)?;
@@ -145,8 +145,8 @@ mod tests {
     }
 
     /// A cache that read `old` at 0 s.
-    fn cache() -> Cache {
-        let mut cache = Cache::default();
+    fn cache() -> SecretCache {
+        let mut cache = SecretCache::default();
         cache.learn(PATH, &secrets(&["old"]), at(0));
         cache
     }
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn that_there_is_none_is_believed_for_a_moment() {
-        let mut cache = Cache::default();
+        let mut cache = SecretCache::default();
         cache.learn(PATH, &[], at(0));
         assert_eq!(cache.believed(PATH, at(4)), Some(vec![]));
         assert_eq!(cache.believed(PATH, at(5)), None);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn nothing_stands_for_a_store_that_never_answered() {
-        assert_eq!(Cache::default().miss(PATH, at(0)), None);
+        assert_eq!(SecretCache::default().miss(PATH, at(0)), None);
     }
 
     #[test]

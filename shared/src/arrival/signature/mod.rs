@@ -100,11 +100,11 @@ impl Unproven {
 /// The delivery was not proven to come from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the signature does not prove who sent this")]
-pub struct Refused;
+pub struct Rejected;
 
-impl From<Unproven> for Refused {
+impl From<Unproven> for Rejected {
     fn from(_: Unproven) -> Self {
-        Refused
+        Rejected
     }
 }
 

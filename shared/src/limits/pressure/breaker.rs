@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::gate::Ended;
+use super::gate::CallEnd;
 use crate::base::errors::Unavailable;
 use crate::base::time::{DurationText, Timestamp};
 use crate::base::wrong::Wrong;
@@ -74,7 +74,7 @@ const MAX_PROBES: u32 = 10;
 /// change is one of the functions below, made with open eyes. The writes of a crowd do refuse one
 /// another, but one of them always lands, and they are rare: nobody writes while all is well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct BreakerState {
     /// A number that no other write has drawn; zero if it was never written.
     pub version: u64,
     /// What it does.
@@ -118,23 +118,24 @@ pub enum Swapped {
     /// It is written.
     Written,
     /// The breaker has moved on. This is how it is, if anybody knows it.
-    Refused(Option<State>),
+    Moved(Option<BreakerState>),
 }
 
 /// The circuit breakers that all containers share.
 #[async_trait]
 pub trait Breakers: Send + Sync {
     /// The breaker as it was a moment ago.
-    async fn read(&self, breaker: &str) -> Result<Option<State>, Unavailable>;
+    async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable>;
 
     /// Writes `next` in the place of the version that was seen, where zero is none. One conditional
     /// write, no read. One that lands twice is written.
-    async fn swap(&self, breaker: &str, seen: u64, next: &State, now: Timestamp) -> Result<Swapped, Unavailable>;
+    async fn swap(&self, breaker: &str, seen: u64, next: &BreakerState, now: Timestamp)
+    -> Result<Swapped, Unavailable>;
 }
 
 /// What a breaker says to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum BreakerEntry {
     /// Go.
     Free,
     /// Go, once this is written.
@@ -146,9 +147,9 @@ pub(super) enum Entry {
 /// Probes come back any moment.
 const PROBES_ARE_OUT: Duration = Duration::from_secs(3);
 
-impl Default for State {
+impl Default for BreakerState {
     fn default() -> Self {
-        State { version: 0, phase: Phase::healthy() }
+        BreakerState { version: 0, phase: Phase::healthy() }
     }
 }
 
@@ -175,30 +176,30 @@ impl Phase {
     }
 
     /// Whether a call may go. If it is a probe, it is back after `hold`, and `round` is a new number.
-    pub(super) fn entry(&self, breaker: &Breaker, hold: Duration, round: u64, now: Timestamp) -> Entry {
-        let first = || Entry::Probe(Phase::HalfOpen { round, sent: 1, passed: 0, until: now + hold });
+    pub(super) fn entry(&self, breaker: &Breaker, hold: Duration, round: u64, now: Timestamp) -> BreakerEntry {
+        let first = || BreakerEntry::Probe(Phase::HalfOpen { round, sent: 1, passed: 0, until: now + hold });
         match *self {
-            Phase::Closed { .. } => Entry::Free,
-            Phase::Open { until } if now < until => Entry::Wait(until.since(now)),
+            Phase::Closed { .. } => BreakerEntry::Free,
+            Phase::Open { until } if now < until => BreakerEntry::Wait(until.since(now)),
             Phase::Open { .. } => first(),
             Phase::HalfOpen { until, .. } if until <= now => first(),
             Phase::HalfOpen { round, sent, passed, until } if sent < breaker.probes => {
-                Entry::Probe(Phase::HalfOpen { round, sent: sent + 1, passed, until: until.max(now + hold) })
+                BreakerEntry::Probe(Phase::HalfOpen { round, sent: sent + 1, passed, until: until.max(now + hold) })
             }
-            Phase::HalfOpen { until, .. } => Entry::Wait(until.since(now).min(PROBES_ARE_OUT)),
+            Phase::HalfOpen { until, .. } => BreakerEntry::Wait(until.since(now).min(PROBES_ARE_OUT)),
         }
     }
 
     /// After a probe of this round has come back. A round that is over does not wait for it.
-    pub(super) fn probed(&self, of: u64, ended: Ended, breaker: &Breaker, now: Timestamp) -> Option<Phase> {
+    pub(super) fn probed(&self, of: u64, ended: CallEnd, breaker: &Breaker, now: Timestamp) -> Option<Phase> {
         let Phase::HalfOpen { round, sent, passed, until } = *self else { return None };
         match ended {
             _ if of != round => None,
-            Ended::Failure => Some(Phase::Open { until: now + breaker.open_for }),
-            Ended::Success if passed + 1 >= breaker.probes => Some(Phase::healthy()),
-            Ended::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until }),
+            CallEnd::Failure => Some(Phase::Open { until: now + breaker.open_for }),
+            CallEnd::Success if passed + 1 >= breaker.probes => Some(Phase::healthy()),
+            CallEnd::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until }),
             // It says nothing about the partner, so another goes in its place.
-            Ended::Neutral => Some(Phase::HalfOpen { round, sent: sent.saturating_sub(1), passed, until }),
+            CallEnd::Neutral => Some(Phase::HalfOpen { round, sent: sent.saturating_sub(1), passed, until }),
         }
     }
 

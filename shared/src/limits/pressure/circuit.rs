@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::lock::Mutex as AsyncMutex;
 
-use super::breaker::{Breaker, Entry, Phase, State};
-use super::gate::{Change, Deferral, Ended, Why};
+use super::breaker::{Breaker, BreakerEntry, BreakerState, Phase};
+use super::gate::{BreakerChange, CallEnd, Deferral, DeferralReason};
 use super::watch::Watch;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
@@ -49,9 +49,9 @@ impl Circuits {
             }
         }
         match watch.state.phase.entry(breaker, hold, 0, now) {
-            Entry::Free => Ok(false),
-            Entry::Probe(_) => Ok(true),
-            Entry::Wait(after) => Err(Deferral { after, why: Why::BreakerOpen }),
+            BreakerEntry::Free => Ok(false),
+            BreakerEntry::Probe(_) => Ok(true),
+            BreakerEntry::Wait(after) => Err(Deferral { after, why: DeferralReason::BreakerOpen }),
         }
     }
 
@@ -69,15 +69,15 @@ impl Circuits {
         let mut watch = watch.lock().await;
         let new_round = chance.bits();
         let entered = |phase: &Phase| match phase.entry(breaker, hold, new_round, now) {
-            Entry::Probe(next) => Some(next),
+            BreakerEntry::Probe(next) => Some(next),
             _ => None,
         };
         let sent = self.turn(integration, &mut watch, entered, chance, now).await.is_some();
         match (&watch.state.phase, watch.state.phase.entry(breaker, hold, new_round, now)) {
             (Phase::HalfOpen { round, .. }, _) if sent => Ok(Some(*round)),
-            (_, Entry::Free) => Ok(None),
-            (_, Entry::Wait(after)) => Err(Deferral { after, why: Why::BreakerOpen }),
-            (_, Entry::Probe(_)) => Err(Deferral { after: CROWDED, why: Why::BreakerOpen }),
+            (_, BreakerEntry::Free) => Ok(None),
+            (_, BreakerEntry::Wait(after)) => Err(Deferral { after, why: DeferralReason::BreakerOpen }),
+            (_, BreakerEntry::Probe(_)) => Err(Deferral { after: CROWDED, why: DeferralReason::BreakerOpen }),
         }
     }
 
@@ -86,11 +86,11 @@ impl Circuits {
         &self,
         integration: &str,
         round: u64,
-        ended: Ended,
+        ended: CallEnd,
         breaker: &Breaker,
         chance: &dyn Chance,
         now: Timestamp,
-    ) -> Option<Change> {
+    ) -> Option<BreakerChange> {
         let watch = self.watch(integration);
         let mut watch = watch.lock().await;
         let probed = |phase: &Phase| phase.probed(round, ended, breaker, now);
@@ -101,17 +101,17 @@ impl Circuits {
     pub(super) async fn count(
         &self,
         integration: &str,
-        ended: Ended,
+        ended: CallEnd,
         breaker: &Breaker,
         chance: &dyn Chance,
         now: Timestamp,
-    ) -> Option<Change> {
-        if ended == Ended::Neutral {
+    ) -> Option<BreakerChange> {
+        if ended == CallEnd::Neutral {
             return None;
         }
         let watch = self.watch(integration);
         let mut watch = watch.lock().await;
-        watch.count(ended == Ended::Failure, breaker, now);
+        watch.count(ended == CallEnd::Failure, breaker, now);
         let (window, more) = watch.report(breaker, now)?;
         let counted = |phase: &Phase| phase.counted(window, more, breaker, now);
         let change = self.turn(integration, &mut watch, counted, chance, now).await?;
@@ -131,10 +131,10 @@ impl Circuits {
         next: impl Fn(&Phase) -> Option<Phase>,
         chance: &dyn Chance,
         now: Timestamp,
-    ) -> Option<Option<Change>> {
+    ) -> Option<Option<BreakerChange>> {
         for _ in 0..MAX_TRIES {
             let seen = watch.state.clone();
-            let state = State { version: chance.bits().max(1), phase: next(&seen.phase)? };
+            let state = BreakerState { version: chance.bits().max(1), phase: next(&seen.phase)? };
             let change = change(&seen.phase, &state.phase);
             if watch.alone(now) {
                 watch.adopt(state);
@@ -145,7 +145,7 @@ impl Circuits {
                     watch.saw(state, now);
                     return Some(change);
                 }
-                Ok(Swapped::Refused(found)) => watch.saw(found.unwrap_or_default(), now),
+                Ok(Swapped::Moved(found)) => watch.saw(found.unwrap_or_default(), now),
                 Err(_) => watch.unreachable(now),
             }
         }
@@ -159,10 +159,10 @@ impl Circuits {
     }
 }
 
-fn change(seen: &Phase, next: &Phase) -> Option<Change> {
+fn change(seen: &Phase, next: &Phase) -> Option<BreakerChange> {
     match next {
-        Phase::Open { .. } => Some(Change::Opened),
-        Phase::Closed { .. } if !seen.is_closed() => Some(Change::Closed),
+        Phase::Open { .. } => Some(BreakerChange::Opened),
+        Phase::Closed { .. } if !seen.is_closed() => Some(BreakerChange::Closed),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ use super::breaker::Breaker;
 use super::circuit::Circuits;
 use super::config::Pressure;
 use super::turnstile::Turnstiles;
+use crate::base::errors::Unavailable;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Breakers, Slots};
@@ -16,13 +17,13 @@ use crate::limits::rates::{Decision, Limiter, Limits, Rate};
 pub struct Deferral {
     /// When it is worth another try.
     pub after: Duration,
-    /// Why.
-    pub why: Why,
+    /// DeferralReason.
+    pub why: DeferralReason,
 }
 
-/// Why a call is deferred.
+/// DeferralReason a call is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum DeferralReason {
     /// An operator paused the integration. The gate does not know of it: whoever asks the switch says so.
     Paused,
     /// The partner is left alone for a while.
@@ -39,24 +40,24 @@ pub enum Why {
     ContactsUnavailable,
 }
 
-impl Why {
+impl DeferralReason {
     /// The reason in words, for an event's history.
     pub fn as_str(self) -> &'static str {
         match self {
-            Why::Paused => "paused",
-            Why::BreakerOpen => "breaker open",
-            Why::RateSpent => "rate spent",
-            Why::ConcurrencyFull => "concurrency full",
-            Why::LimitsUnavailable => "limits unavailable",
-            Why::QuietHours => "quiet hours",
-            Why::ContactsUnavailable => "contacts unavailable",
+            DeferralReason::Paused => "paused",
+            DeferralReason::BreakerOpen => "breaker open",
+            DeferralReason::RateSpent => "rate spent",
+            DeferralReason::ConcurrencyFull => "concurrency full",
+            DeferralReason::LimitsUnavailable => "limits unavailable",
+            DeferralReason::QuietHours => "quiet hours",
+            DeferralReason::ContactsUnavailable => "contacts unavailable",
         }
     }
 }
 
 /// What a call says about the partner's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallEnd {
     /// It works: it did as it was asked, or refused for a good reason.
     Success,
     /// It does not: no answer, a 5xx, a 429.
@@ -67,7 +68,7 @@ pub enum Ended {
 
 /// What a call has made of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum BreakerChange {
     /// It is open.
     Opened,
     /// It is closed again.
@@ -96,9 +97,6 @@ pub struct Gate {
 /// What happens between a permit and its call, and after it: records, secrets, clocks that differ.
 /// A call that takes longer than this and its time-out is believed to be over.
 const AROUND_THE_CALL: Duration = Duration::from_secs(10);
-
-/// How long what could not be asked is left alone.
-pub(super) const OUTAGE: Duration = Duration::from_secs(5);
 
 impl Gate {
     /// Over these tables, knowing nothing.
@@ -155,7 +153,7 @@ impl Gate {
     /// Takes a permit back, and says if that has opened or closed the breaker.
     ///
     /// Nothing here fails: a slot that could not be given back lapses, and so does a probe.
-    pub async fn leave(&self, permit: Permit, ended: Ended, now: Timestamp) -> Option<Change> {
+    pub async fn leave(&self, permit: Permit, ended: CallEnd, now: Timestamp) -> Option<BreakerChange> {
         self.give(&permit).await;
         let breaker = permit.breaker?;
         match permit.probe {
@@ -167,8 +165,10 @@ impl Gate {
     async fn draw(&self, integration: &str, rate: &Rate, now: Timestamp) -> Result<(), Deferral> {
         match self.limiter.admit(&format!("integration/{integration}"), rate, now).await {
             Ok(Decision::Admitted { .. }) => Ok(()),
-            Ok(Decision::Denied { retry_after, .. }) => Err(Deferral { after: retry_after, why: Why::RateSpent }),
-            Err(_) => Err(Deferral { after: OUTAGE, why: Why::LimitsUnavailable }),
+            Ok(Decision::Throttled { retry_after, .. }) => {
+                Err(Deferral { after: retry_after, why: DeferralReason::RateSpent })
+            }
+            Err(_) => Err(Deferral { after: Unavailable::BACK_OFF, why: DeferralReason::LimitsUnavailable }),
         }
     }
 

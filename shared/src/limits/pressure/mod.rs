@@ -9,8 +9,8 @@
 //! |---|---|
 //! | nothing | nothing |
 //! | `rate` | no write while a lease of tokens lasts, see [`limit`](crate::limits::rates) |
-//! | `concurrency` | a write to take a slot and one to give it back, see [`Leases`] |
-//! | `breaker` | a read each three seconds and container; writes only in trouble, see [`State`] |
+//! | `concurrency` | a write to take a slot and one to give it back, see [`SlotLeases`] |
+//! | `breaker` | a read each three seconds and container; writes only in trouble, see [`BreakerState`] |
 //!
 //! When the table does not answer:
 //! - a rate or a slot defers, for five seconds at a time. The event is safe on the queue, and the
@@ -32,7 +32,7 @@ mod slots;
 mod turnstile;
 mod watch;
 
-pub use breaker::{Breaker, Breakers, Phase, State, Swapped};
+pub use breaker::{Breaker, BreakerState, Breakers, Phase, Swapped};
 pub use config::Pressure;
-pub use gate::{Change, Deferral, Ended, Gate, Permit, Why};
-pub use slots::{Leases, Slots, Take, Taken};
+pub use gate::{BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit};
+pub use slots::{SlotLeases, Slots, TakeSlot, Taken};

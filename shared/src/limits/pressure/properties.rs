@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::breaker::Entry;
-use super::{Breaker, Ended, Leases, Phase, Take};
+use super::breaker::BreakerEntry;
+use super::{Breaker, CallEnd, Phase, SlotLeases, TakeSlot};
 use crate::base::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
@@ -41,19 +41,19 @@ fn explore(phase: &Phase, out: &[(u64, i64)], millis: i64, depth: u32, seen: &mu
     // Those that are still believed to be at work. A crashed one is not, once its time is over.
     let at_work = out.iter().filter(|(_, until)| *until > millis).count();
     match phase.entry(&breaker, HOLD, seen.len() as u64, now) {
-        Entry::Free => panic!("it is not closed"),
-        Entry::Probe(next) => {
+        BreakerEntry::Free => panic!("it is not closed"),
+        BreakerEntry::Probe(next) => {
             assert!(at_work < 2, "{phase:?} sends a third while {out:?} are out, at {millis}");
             let Phase::HalfOpen { round, sent, .. } = next else { panic!("a probe makes it half-open") };
             assert!(sent <= 2);
             let more = [out, &[(round, millis + 20_000)]].concat();
             explore(&next, &more, millis, depth - 1, seen);
         }
-        Entry::Wait(wait) => assert!(wait > Duration::ZERO && wait <= breaker.open_for),
+        BreakerEntry::Wait(wait) => assert!(wait > Duration::ZERO && wait <= breaker.open_for),
     }
     for (n, (round, _)) in out.iter().enumerate() {
         let mut rest = [&out[..n], &out[n + 1..]].concat();
-        for ended in [Ended::Success, Ended::Neutral, Ended::Failure] {
+        for ended in [CallEnd::Success, CallEnd::Neutral, CallEnd::Failure] {
             let next = phase.probed(*round, ended, &breaker, now).unwrap_or_else(|| phase.clone());
             if matches!(next, Phase::Open { .. }) {
                 // The others of a round that failed are what calls in flight are when it first opens.
@@ -78,29 +78,31 @@ fn a_half_open_breaker_never_has_more_probes_out_than_it_may() {
 fn as_many_successes_as_probes_close_it_and_one_failure_opens_it_again() {
     let (two, later) = (breaker(2), NOW + Duration::from_secs(20));
     let send = |phase: &Phase| match phase.entry(&two, HOLD, 7, later) {
-        Entry::Probe(next) => next,
+        BreakerEntry::Probe(next) => next,
         other => panic!("{other:?}"),
     };
     let both = send(&send(&Phase::Open { until: later }));
-    assert_eq!(both.entry(&two, HOLD, 8, later), Entry::Wait(Duration::from_secs(3)));
-    let one = both.probed(7, Ended::Success, &two, later).expect("it is of this round");
+    assert_eq!(both.entry(&two, HOLD, 8, later), BreakerEntry::Wait(Duration::from_secs(3)));
+    let one = both.probed(7, CallEnd::Success, &two, later).expect("it is of this round");
     assert!(!one.is_closed());
-    assert_eq!(one.probed(7, Ended::Success, &two, later), Some(Phase::healthy()));
+    assert_eq!(one.probed(7, CallEnd::Success, &two, later), Some(Phase::healthy()));
     let again = Phase::Open { until: later + two.open_for };
-    assert_eq!(one.probed(7, Ended::Failure, &two, later), Some(again.clone()));
-    assert_eq!(again.probed(7, Ended::Success, &two, later), None, "the round is over");
-    let spare = one.probed(7, Ended::Neutral, &two, later).expect("it is of this round");
-    assert!(matches!(spare.entry(&two, HOLD, 8, later), Entry::Probe(_)), "another goes in its place");
+    assert_eq!(one.probed(7, CallEnd::Failure, &two, later), Some(again.clone()));
+    assert_eq!(again.probed(7, CallEnd::Success, &two, later), None, "the round is over");
+    let spare = one.probed(7, CallEnd::Neutral, &two, later).expect("it is of this round");
+    assert!(matches!(spare.entry(&two, HOLD, 8, later), BreakerEntry::Probe(_)), "another goes in its place");
 }
 
 #[test]
 fn a_probe_that_crashed_is_waited_for_and_then_replaced() {
     let one = breaker(1);
-    let Entry::Probe(sent) = (Phase::Open { until: NOW }).entry(&one, HOLD, 7, NOW) else { panic!("it is time") };
+    let BreakerEntry::Probe(sent) = (Phase::Open { until: NOW }).entry(&one, HOLD, 7, NOW) else {
+        panic!("it is time")
+    };
     let just_before = Timestamp::from_millis((NOW + HOLD).millis() - 1);
-    assert_eq!(sent.entry(&one, HOLD, 8, just_before), Entry::Wait(Duration::from_millis(1)));
-    let Entry::Probe(next) = sent.entry(&one, HOLD, 8, NOW + HOLD) else { panic!("it has crashed") };
-    assert_eq!(next.probed(7, Ended::Failure, &one, NOW + HOLD), None, "what it says is history");
+    assert_eq!(sent.entry(&one, HOLD, 8, just_before), BreakerEntry::Wait(Duration::from_millis(1)));
+    let BreakerEntry::Probe(next) = sent.entry(&one, HOLD, 8, NOW + HOLD) else { panic!("it has crashed") };
+    assert_eq!(next.probed(7, CallEnd::Failure, &one, NOW + HOLD), None, "what it says is history");
 }
 
 /// Reports of some calls and failures, each so many milliseconds after the one before.
@@ -144,8 +146,8 @@ proptest! {
     fn slots_never_exceed_the_limit_and_the_crashed_come_back(
         moves in prop::collection::vec((0u8..4, 0usize..8, 0u64..9, 1u32..=4), 1..120),
     ) {
-        let (mut leases, mut now) = (None::<Leases>, NOW);
-        let mut seen: Vec<Option<Leases>> = vec![None];
+        let (mut leases, mut now) = (None::<SlotLeases>, NOW);
+        let mut seen: Vec<Option<SlotLeases>> = vec![None];
         let mut at_work: Vec<(String, Timestamp)> = Vec::new();
         for (n, (act, which, secs, limit)) in moves.into_iter().enumerate() {
             match act {
@@ -155,7 +157,7 @@ proptest! {
                     leases.as_mut().map(|leases| leases.give(&holder));
                 }
                 _ => {
-                    let blind = Take::blind(format!("{n}"), now + HOLD, limit);
+                    let blind = TakeSlot::blind(format!("{n}"), now + HOLD, limit);
                     let known = &seen[seen.len() - 1 - which % seen.len()];
                     let take = if act == 2 { Some(blind) } else { blind.knowing(known.as_ref(), limit, now) };
                     if let Some(next) = take.as_ref().and_then(|take| take.applied_to(leases.as_ref())) {
@@ -170,7 +172,7 @@ proptest! {
         }
         // Everybody crashes: whoever comes after that finds room.
         now = now + HOLD;
-        let take = Take::blind("last".into(), now + HOLD, 1).knowing(leases.as_ref(), 1, now).expect("there is room");
+        let take = TakeSlot::blind("last".into(), now + HOLD, 1).knowing(leases.as_ref(), 1, now).expect("there is room");
         prop_assert!(take.applied_to(leases.as_ref()).is_some_and(|leases| leases.len() == 1));
     }
 }

@@ -14,9 +14,9 @@ use crate::base::time::Timestamp;
 /// held under the old one. The price is that the takers of one partner's slots meet on one item, which
 /// bears about five hundred calls a second. Takers do not refuse one another while there is room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leases(BTreeMap<String, Timestamp>);
+pub struct SlotLeases(BTreeMap<String, Timestamp>);
 
-impl Leases {
+impl SlotLeases {
     /// Whether this holder has a slot.
     pub fn held_by(&self, holder: &str) -> bool {
         self.0.contains_key(holder)
@@ -38,9 +38,9 @@ impl Leases {
     }
 }
 
-impl FromIterator<(String, Timestamp)> for Leases {
+impl FromIterator<(String, Timestamp)> for SlotLeases {
     fn from_iter<I: IntoIterator<Item = (String, Timestamp)>>(leases: I) -> Self {
-        Leases(leases.into_iter().collect())
+        SlotLeases(leases.into_iter().collect())
     }
 }
 
@@ -49,7 +49,7 @@ impl FromIterator<(String, Timestamp)> for Leases {
 /// It does not ask that the leases are as they were last seen, only that there is room once those
 /// that it clears away are gone, and that these are still what they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Take {
+pub struct TakeSlot {
     /// Who takes it: a number that nobody else has drawn.
     pub holder: String,
     /// When the slot is free again, whatever becomes of the holder.
@@ -60,26 +60,26 @@ pub struct Take {
     pub below: Option<usize>,
 }
 
-impl Take {
+impl TakeSlot {
     /// The write to try when nothing is known: most often there is room.
-    pub fn blind(holder: String, until: Timestamp, limit: u32) -> Take {
-        Take { holder, until, lapsed: Vec::new(), below: Some(room(limit)) }
+    pub fn blind(holder: String, until: Timestamp, limit: u32) -> TakeSlot {
+        TakeSlot { holder, until, lapsed: Vec::new(), below: Some(room(limit)) }
     }
 
     /// The write to try next, after a refusal that showed the leases; nothing if all slots are taken.
-    pub fn knowing(self, found: Option<&Leases>, limit: u32, now: Timestamp) -> Option<Take> {
-        let Some(Leases(found)) = found else { return Some(Take { lapsed: Vec::new(), below: None, ..self }) };
+    pub fn knowing(self, found: Option<&SlotLeases>, limit: u32, now: Timestamp) -> Option<TakeSlot> {
+        let Some(SlotLeases(found)) = found else { return Some(TakeSlot { lapsed: Vec::new(), below: None, ..self }) };
         let lapsed: Vec<_> = found.iter().filter(|(_, until)| **until <= now).map(|(h, u)| (h.clone(), *u)).collect();
         let below = room(limit) + lapsed.len();
-        (found.len() < below).then_some(Take { lapsed, below: Some(below), ..self })
+        (found.len() < below).then_some(TakeSlot { lapsed, below: Some(below), ..self })
     }
 
     /// What becomes of the leases, or nothing if the take is refused. The adapters' conditions say
     /// the same.
-    pub fn applied_to(&self, found: Option<&Leases>) -> Option<Leases> {
+    pub fn applied_to(&self, found: Option<&SlotLeases>) -> Option<SlotLeases> {
         let mut leases = match (found, self.below) {
             (None, None) => BTreeMap::new(),
-            (Some(Leases(found)), Some(below)) if found.len() < below => found.clone(),
+            (Some(SlotLeases(found)), Some(below)) if found.len() < below => found.clone(),
             _ => return None,
         };
         if leases.contains_key(&self.holder) {
@@ -91,7 +91,7 @@ impl Take {
             }
         }
         leases.insert(self.holder.clone(), self.until);
-        Some(Leases(leases))
+        Some(SlotLeases(leases))
     }
 }
 
@@ -105,14 +105,14 @@ pub enum Taken {
     /// It is the taker's until its lease lapses.
     Yours,
     /// The slots are not as the take supposes. These are their leases, if anybody knows them.
-    Refused(Option<Leases>),
+    Moved(Option<SlotLeases>),
 }
 
 /// The slots of partners that bear only so many calls at once.
 #[async_trait]
 pub trait Slots: Send + Sync {
     /// Takes a slot. One conditional write, no read. One that lands twice takes one slot.
-    async fn take(&self, slots: &str, take: &Take) -> Result<Taken, Unavailable>;
+    async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable>;
 
     /// Gives a slot back. One conditional write; nothing happens if the holder has none any more.
     async fn give(&self, slots: &str, holder: &str) -> Result<(), Unavailable>;
@@ -126,12 +126,12 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
 
-    fn leases(held: &[(&str, u64)]) -> Leases {
+    fn leases(held: &[(&str, u64)]) -> SlotLeases {
         held.iter().map(|(holder, secs)| ((*holder).to_owned(), NOW + Duration::from_secs(*secs))).collect()
     }
 
-    fn take(limit: u32) -> Take {
-        Take::blind("me".into(), NOW + Duration::from_secs(30), limit)
+    fn take(limit: u32) -> TakeSlot {
+        TakeSlot::blind("me".into(), NOW + Duration::from_secs(30), limit)
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::gate::{Deferral, OUTAGE, Why};
-use super::slots::Take;
+use super::gate::{Deferral, DeferralReason};
+use super::slots::TakeSlot;
+use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Slots, Taken};
 
@@ -14,7 +15,7 @@ pub(super) struct Turnstiles {
     slots: Box<dyn Slots>,
     /// Until when an integration's slots are not asked for, and why. They are configured, so there
     /// are few.
-    quiet: Mutex<HashMap<String, (Timestamp, Why)>>,
+    quiet: Mutex<HashMap<String, (Timestamp, DeferralReason)>>,
 }
 
 /// Slots come back any moment. Whoever found none does not ask for this long, unless it gives one back.
@@ -51,16 +52,23 @@ impl Turnstiles {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<String, Deferral> {
-        let mut take = Some(Take::blind(holder.clone(), until, limit));
+        let mut take = Some(TakeSlot::blind(holder.clone(), until, limit));
         for _ in 0..MAX_TRIES {
             let Some(this) = take else { break };
             match self.slots.take(&key(integration), &this).await {
                 Ok(Taken::Yours) => return Ok(holder),
-                Ok(Taken::Refused(found)) => take = this.knowing(found.as_ref(), limit, now),
-                Err(_) => return Err(self.quieten(integration, OUTAGE, Why::LimitsUnavailable, now)),
+                Ok(Taken::Moved(found)) => take = this.knowing(found.as_ref(), limit, now),
+                Err(_) => {
+                    return Err(self.quieten(
+                        integration,
+                        Unavailable::BACK_OFF,
+                        DeferralReason::LimitsUnavailable,
+                        now,
+                    ));
+                }
             }
         }
-        Err(self.quieten(integration, QUIET, Why::ConcurrencyFull, now))
+        Err(self.quieten(integration, QUIET, DeferralReason::ConcurrencyFull, now))
     }
 
     /// Gives a slot back. If nobody hears it, the lease lapses.
@@ -70,13 +78,13 @@ impl Turnstiles {
         }
     }
 
-    fn quieten(&self, integration: &str, quiet: Duration, why: Why, now: Timestamp) -> Deferral {
+    fn quieten(&self, integration: &str, quiet: Duration, why: DeferralReason, now: Timestamp) -> Deferral {
         self.quiet().insert(integration.to_owned(), (now + quiet, why));
         Deferral { after: quiet.max(WAIT), why }
     }
 
     /// Every change is whole, so a panic elsewhere leaves nothing half done.
-    fn quiet(&self) -> MutexGuard<'_, HashMap<String, (Timestamp, Why)>> {
+    fn quiet(&self) -> MutexGuard<'_, HashMap<String, (Timestamp, DeferralReason)>> {
         self.quiet.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

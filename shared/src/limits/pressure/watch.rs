@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::breaker::{Breaker, Phase, State};
-use super::gate::OUTAGE;
+use super::breaker::{Breaker, BreakerState, Phase};
+use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 
 /// A container's view of a breaker.
@@ -26,7 +26,7 @@ use crate::base::time::Timestamp;
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// The breaker when it was last seen, or as this container alone has it while nobody can be asked.
-    pub(super) state: State,
+    pub(super) state: BreakerState,
     /// When it is worth asking again.
     ask_at: Timestamp,
     /// Until when the table is left alone.
@@ -50,7 +50,7 @@ const LONG_AGO: Timestamp = Timestamp::from_millis(i64::MIN);
 impl Default for Watch {
     fn default() -> Self {
         Watch {
-            state: State::default(),
+            state: BreakerState::default(),
             ask_at: LONG_AGO,
             alone_until: LONG_AGO,
             window: LONG_AGO,
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// Takes over what the table has.
-    pub(super) fn saw(&mut self, state: State, now: Timestamp) {
+    pub(super) fn saw(&mut self, state: BreakerState, now: Timestamp) {
         self.adopt(state);
         // Nobody closes a breaker that is open before its time.
         self.ask_at = match self.state.phase {
@@ -82,7 +82,7 @@ impl Watch {
     }
 
     /// Goes on without the table.
-    pub(super) fn adopt(&mut self, state: State) {
+    pub(super) fn adopt(&mut self, state: BreakerState) {
         self.state = state;
         // What was counted before it opened has been acted upon.
         if !self.state.phase.is_closed() {
@@ -92,7 +92,7 @@ impl Watch {
 
     /// The table did not answer.
     pub(super) fn unreachable(&mut self, now: Timestamp) {
-        self.alone_until = now + OUTAGE;
+        self.alone_until = now + Unavailable::BACK_OFF;
         self.ask_at = self.alone_until;
     }
 

@@ -76,7 +76,7 @@ pub enum Drawn {
     /// The tokens are taken, and this is the bucket now.
     Taken(Tat),
     /// The bucket is not as the draw supposes. This is how it is, if anybody knows it.
-    Refused(Option<Tat>),
+    Moved(Option<Tat>),
 }
 
 /// The buckets of tokens that all containers share.

@@ -39,7 +39,7 @@ impl Tat {
 
 /// What a bucket answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RateVerdict {
     /// Take them.
     Granted {
         /// The bucket afterwards.
@@ -57,12 +57,12 @@ pub enum Verdict {
 /// Takes up to `want` tokens, and asks for at least one.
 ///
 /// A clock that goes back finds the bucket emptier, never fuller.
-pub fn decide(tat: Tat, rate: &Rate, want: u32, now: Timestamp) -> Verdict {
+pub fn decide(tat: Tat, rate: &Rate, want: u32, now: Timestamp) -> RateVerdict {
     match available(tat, rate, now) {
-        0 => Verdict::Denied { retry_after: wait(tat, rate, 1, now) },
+        0 => RateVerdict::Denied { retry_after: wait(tat, rate, 1, now) },
         available => {
             let tokens = want.clamp(1, available);
-            Verdict::Granted { tat: tat.max(Tat::at(now)).plus(cost(rate, tokens)), tokens }
+            RateVerdict::Granted { tat: tat.max(Tat::at(now)).plus(cost(rate, tokens)), tokens }
         }
     }
 }
@@ -97,11 +97,11 @@ mod tests {
         let rate = Rate::new(10, Duration::from_secs(1), 3).expect("a good rate");
         let mut tat = Tat::LONG_AGO;
         let mut tokens = |millis| match decide(tat, &rate, 9, NOW + Duration::from_millis(millis)) {
-            Verdict::Granted { tat: next, tokens } => {
+            RateVerdict::Granted { tat: next, tokens } => {
                 tat = next;
                 Ok(tokens)
             }
-            Verdict::Denied { retry_after } => Err(retry_after.as_millis()),
+            RateVerdict::Denied { retry_after } => Err(retry_after.as_millis()),
         };
         assert_eq!(tokens(0), Ok(3));
         assert_eq!(tokens(0), Err(100));

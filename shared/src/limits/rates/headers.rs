@@ -14,14 +14,14 @@ impl Decision {
         let policy = quoted(policy);
         let (rate, remaining, reset) = match self {
             Decision::Admitted { rate, remaining, reset } => (rate, *remaining, *reset),
-            Decision::Denied { rate, retry_after } => (rate, 0, *retry_after),
+            Decision::Throttled { rate, retry_after } => (rate, 0, *retry_after),
         };
         let (quota, window, reset) = (rate.count(), seconds(rate.per()), seconds(reset));
         let mut headers = vec![
             ("ratelimit-policy", format!("{policy};q={quota};w={window}")),
             ("ratelimit", format!("{policy};r={remaining};t={reset}")),
         ];
-        if let Decision::Denied { .. } = self {
+        if let Decision::Throttled { .. } = self {
             headers.push(("retry-after", reset.to_string()));
         }
         headers
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn whoever_is_denied_learns_when_to_come_back_and_not_too_early() {
         for (millis, seconds) in [(1, "1"), (999, "1"), (1000, "1"), (1001, "2"), (59_999, "60")] {
-            let denied = Decision::Denied { rate: rate(), retry_after: Duration::from_millis(millis) };
+            let denied = Decision::Throttled { rate: rate(), retry_after: Duration::from_millis(millis) };
             let headers = denied.headers("sender");
             assert_eq!(headers[1], ("ratelimit", format!(r#""sender";r=0;t={seconds}"#)));
             assert_eq!(headers[2], ("retry-after", seconds.to_owned()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::gcra::Tat;
 use super::rate::Rate;
-use super::share::{Ask, Share, Step};
+use super::share::{Share, ShareAsk, ShareStep};
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::limits::rates::{Drawn, Limits};
@@ -24,7 +24,7 @@ pub enum Decision {
         reset: Duration,
     },
     /// It is not.
-    Denied {
+    Throttled {
         /// Under this rate.
         rate: Rate,
         /// When it is worth another try.
@@ -55,9 +55,6 @@ struct Local {
 /// Senders and partners are configured, so there are few; this is the end of what a container keeps.
 const MAX_SHARES: usize = 1024;
 
-/// How long a bucket that could not be reached is left alone.
-const OUTAGE: Duration = Duration::from_secs(5);
-
 /// Each refusal shows a bucket with fewer tokens than before. Whoever is refused this often stands in
 /// a crowd that has emptied it.
 const MAX_DRAWS: usize = 4;
@@ -74,12 +71,12 @@ impl Limiter {
     pub async fn admit(&self, key: &str, rate: &Rate, now: Timestamp) -> Result<Decision, Unavailable> {
         let bucket = rate.bucket(key);
         let mut step = self.of(&bucket, |share| share.step(rate, now));
-        if let Step::Ask(ask) = step {
+        if let ShareStep::Ask(ask) = step {
             let (tokens, tat) = self.draw(&bucket, rate, ask, now).await?;
             step = self.of(&bucket, |share| share.drew(ask.want, tokens, tat, rate, now));
         }
-        if let Step::Deny(retry_after) = step {
-            return Ok(Decision::Denied { rate: *rate, retry_after });
+        if let ShareStep::Deny(retry_after) = step {
+            return Ok(Decision::Throttled { rate: *rate, retry_after });
         }
         let (remaining, reset) = self.of(&bucket, |share| share.remaining(rate, now));
         Ok(Decision::Admitted { rate: *rate, remaining, reset })
@@ -89,13 +86,19 @@ impl Limiter {
     ///
     /// The lock is not held meanwhile, so two tasks of one container may draw at once. Then the
     /// container has the tokens of two leases, all of them paid for.
-    async fn draw(&self, bucket: &str, rate: &Rate, mut ask: Ask, now: Timestamp) -> Result<(u32, Tat), Unavailable> {
+    async fn draw(
+        &self,
+        bucket: &str,
+        rate: &Rate,
+        mut ask: ShareAsk,
+        now: Timestamp,
+    ) -> Result<(u32, Tat), Unavailable> {
         self.reachable(now)?;
         for _ in 0..MAX_DRAWS {
             let Some((tokens, draw)) = ask.draw(rate, now) else { break };
             match self.limits.draw(bucket, &draw).await {
                 Ok(Drawn::Taken(tat)) => return Ok((tokens, tat)),
-                Ok(Drawn::Refused(found)) => ask = ask.knowing(found),
+                Ok(Drawn::Moved(found)) => ask = ask.knowing(found),
                 Err(unavailable) => return Err(self.unreachable(unavailable, now)),
             }
         }
@@ -123,7 +126,7 @@ impl Limiter {
     }
 
     fn unreachable(&self, unavailable: Unavailable, now: Timestamp) -> Unavailable {
-        self.local().outage = Some((now + OUTAGE, unavailable.clone()));
+        self.local().outage = Some((now + Unavailable::BACK_OFF, unavailable.clone()));
         unavailable
     }
 

@@ -23,6 +23,6 @@ mod rate;
 mod share;
 
 pub use draw::{Draw, Drawn, Limits};
-pub use gcra::{Tat, Verdict, decide};
+pub use gcra::{RateVerdict, Tat, decide};
 pub use limiter::{Decision, Limiter};
 pub use rate::{BadRate, Rate};

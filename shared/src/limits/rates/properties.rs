@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::gcra::{available, cost};
-use super::{Draw, Rate, Tat, Verdict, decide};
+use super::{Draw, Rate, RateVerdict, Tat, decide};
 use crate::base::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
@@ -28,7 +28,7 @@ fn granted(rate: &Rate, schedule: Vec<(i64, u32)>) -> Vec<(i64, u32)> {
     let (mut tat, mut now, mut grants) = (Tat::LONG_AGO, NOW.millis(), Vec::new());
     for (step, want) in schedule {
         now += step;
-        if let Verdict::Granted { tat: next, tokens } = decide(tat, rate, want, Timestamp::from_millis(now)) {
+        if let RateVerdict::Granted { tat: next, tokens } = decide(tat, rate, want, Timestamp::from_millis(now)) {
             assert!(next > tat, "the number never goes back");
             assert!((1..=want.max(1)).contains(&tokens));
             tat = next;
@@ -67,13 +67,13 @@ proptest! {
     fn whoever_waits_as_told_is_granted_and_not_before(rate in rates(), taken in 1u32..=200, lag in 0i64..5000) {
         let now = Timestamp::from_millis(NOW.millis() + lag);
         let tat = Tat::at(NOW).plus(cost(&rate, taken));
-        if let Verdict::Denied { retry_after } = decide(tat, &rate, 1, now) {
+        if let RateVerdict::Denied { retry_after } = decide(tat, &rate, 1, now) {
             let millis = i64::try_from(retry_after.as_micros().div_ceil(1000)).expect("a short time");
             let then = Timestamp::from_millis(now.millis() + millis);
-            let granted = matches!(decide(tat, &rate, 1, then), Verdict::Granted { tokens: 1, .. });
+            let granted = matches!(decide(tat, &rate, 1, then), RateVerdict::Granted { tokens: 1, .. });
             prop_assert!(granted);
             let before = Timestamp::from_millis(then.millis() - 1);
-            let denied = matches!(decide(tat, &rate, 1, before), Verdict::Denied { .. });
+            let denied = matches!(decide(tat, &rate, 1, before), RateVerdict::Denied { .. });
             prop_assert!(denied);
         }
     }
@@ -86,13 +86,13 @@ proptest! {
     ) {
         let tat = |millis: i64| Tat::at(NOW).plus(millis * 1000);
         let (seen, is) = (tat(seen), tat(seen + since));
-        if let Verdict::Granted { tokens, .. } = decide(seen, &rate, want, NOW) {
+        if let RateVerdict::Granted { tokens, .. } = decide(seen, &rate, want, NOW) {
             let verdict = decide(is, &rate, tokens, NOW);
-            let enough = matches!(verdict, Verdict::Granted { tokens: all, .. } if all == tokens);
+            let enough = matches!(verdict, RateVerdict::Granted { tokens: all, .. } if all == tokens);
             for draw in [Draw::of(seen, &rate, tokens, NOW), Draw::from_rest(&rate, tokens, NOW)] {
                 let guess = matches!(draw, Draw::Full { .. }) == (is <= Tat::at(NOW));
                 match draw.applied_to(Some(is)) {
-                    Some(tat) => prop_assert_eq!(verdict, Verdict::Granted { tat, tokens }),
+                    Some(tat) => prop_assert_eq!(verdict, RateVerdict::Granted { tat, tokens }),
                     None => prop_assert!(!enough || !guess),
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::draw::Draw;
-use super::gcra::{Tat, Verdict, available, decide, wait};
+use super::gcra::{RateVerdict, Tat, available, decide, wait};
 use super::rate::Rate;
 use crate::base::time::Timestamp;
 
@@ -40,18 +40,18 @@ pub(super) struct Share {
 
 /// What to do with an event that wants to be admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ShareStep {
     /// Admit it: a token is spent.
     Admit,
     /// Deny it for this long.
     Deny(Duration),
-    /// Ask the bucket, then tell [`Share::drew`].
-    Ask(Ask),
+    /// ShareAsk the bucket, then tell [`Share::drew`].
+    Ask(ShareAsk),
 }
 
 /// A question to the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct ShareAsk {
     /// How many tokens would be good.
     pub(super) want: u32,
     /// How few are worth a write.
@@ -85,24 +85,24 @@ impl Default for Share {
 
 impl Share {
     /// Spends a token of the lease, or says how to get one.
-    pub(super) fn step(&mut self, rate: &Rate, now: Timestamp) -> Step {
+    pub(super) fn step(&mut self, rate: &Rate, now: Timestamp) -> ShareStep {
         if now.since(self.leased_at) >= rate.lease_life() {
             self.leased -= self.tokens;
             self.tokens = 0;
         }
         if self.tokens > 0 {
             self.tokens -= 1;
-            return Step::Admit;
+            return ShareStep::Admit;
         }
         self.dry_at.get_or_insert(now);
         if now < self.quiet_until {
-            return Step::Deny(self.quiet_until.since(now));
+            return ShareStep::Deny(self.quiet_until.since(now));
         }
         let want = self.want(rate, now);
         let least = if self.hunger > 0 { want } else { 1 };
-        let ask = Ask { want, least, seen: self.seen, crowded: self.crowded };
+        let ask = ShareAsk { want, least, seen: self.seen, crowded: self.crowded };
         if ask.draw(rate, now).is_some() {
-            return Step::Ask(ask);
+            return ShareStep::Ask(ask);
         }
         self.hunger = self.hunger.max(1);
         self.deny(rate, want, now)
@@ -110,7 +110,7 @@ impl Share {
 
     /// Takes a lease of `tokens`, the first of which is spent at once; or learns that there are too
     /// few. `tat` is the bucket now.
-    pub(super) fn drew(&mut self, want: u32, tokens: u32, tat: Tat, rate: &Rate, now: Timestamp) -> Step {
+    pub(super) fn drew(&mut self, want: u32, tokens: u32, tat: Tat, rate: &Rate, now: Timestamp) -> ShareStep {
         self.seen = self.seen.max(tat);
         self.crowded = available(tat, rate, now).saturating_add(tokens) < rate.burst();
         if tokens == 0 {
@@ -123,7 +123,7 @@ impl Share {
         self.wanted = want;
         self.leased_at = now;
         self.dry_at = None;
-        Step::Admit
+        ShareStep::Admit
     }
 
     /// How many more would be admitted now, and when it will be one more, as far as is known here.
@@ -159,32 +159,32 @@ impl Share {
 
     /// Denies until the bucket could hold a lease. Whoever finds that others were faster waits twice
     /// as long each time: one container that takes all is as good as ten that race for it.
-    fn deny(&mut self, rate: &Rate, want: u32, now: Timestamp) -> Step {
+    fn deny(&mut self, rate: &Rate, want: u32, now: Timestamp) -> ShareStep {
         let patience = 1 << self.hunger.saturating_sub(1).min(8);
         let lease = wait(self.seen, rate, want, now).saturating_mul(patience).min(LONGEST_QUIET);
         let quiet = wait(self.seen, rate, 1, now).max(lease);
         // The clock shows milliseconds: one too many is honest, one too few would be asked in vain.
         self.quiet_until = now + quiet + Duration::from_micros(999);
-        Step::Deny(quiet)
+        ShareStep::Deny(quiet)
     }
 }
 
-impl Ask {
+impl ShareAsk {
     /// The write that asks, and for how many tokens; nothing if there are too few.
     ///
     /// In a crowd the bucket is rarely full, whatever was seen last. A wrong guess costs a write.
     pub(super) fn draw(&self, rate: &Rate, now: Timestamp) -> Option<(u32, Draw)> {
         match decide(self.seen, rate, self.want, now) {
-            Verdict::Granted { tokens, .. } if tokens < self.least => None,
-            Verdict::Granted { tokens, .. } if self.crowded => Some((tokens, Draw::from_rest(rate, tokens, now))),
-            Verdict::Granted { tokens, .. } => Some((tokens, Draw::of(self.seen, rate, tokens, now))),
-            Verdict::Denied { .. } => None,
+            RateVerdict::Granted { tokens, .. } if tokens < self.least => None,
+            RateVerdict::Granted { tokens, .. } if self.crowded => Some((tokens, Draw::from_rest(rate, tokens, now))),
+            RateVerdict::Granted { tokens, .. } => Some((tokens, Draw::of(self.seen, rate, tokens, now))),
+            RateVerdict::Denied { .. } => None,
         }
     }
 
     /// The same question after a refusal, which showed the bucket.
-    pub(super) fn knowing(self, found: Option<Tat>) -> Ask {
-        Ask { seen: found.unwrap_or(Tat::LONG_AGO), crowded: false, ..self }
+    pub(super) fn knowing(self, found: Option<Tat>) -> ShareAsk {
+        ShareAsk { seen: found.unwrap_or(Tat::LONG_AGO), crowded: false, ..self }
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
             let (rate, now) = (rate(), at(millis));
             let mut step = self.share.step(&rate, now);
             let mut drawn = 0;
-            if let Step::Ask(mut ask) = step {
+            if let ShareStep::Ask(mut ask) = step {
                 while let Some((tokens, draw)) = ask.draw(&rate, now) {
                     if let Some(tat) = draw.applied_to(self.bucket) {
                         (drawn, self.bucket) = (tokens, Some(tat));
@@ -226,7 +226,7 @@ mod tests {
                 step = self.share.drew(ask.want, drawn, self.bucket.unwrap_or(Tat::LONG_AGO), &rate, now);
             }
             match step {
-                Step::Deny(wait) => Err(wait.as_millis()),
+                ShareStep::Deny(wait) => Err(wait.as_millis()),
                 _ => Ok(drawn),
             }
         }
@@ -277,9 +277,9 @@ mod tests {
         let (rate, mut share) = (rate(), Share::default());
         let (mut now, mut waits) = (NOW, Vec::new());
         for _ in 0..9 {
-            let Step::Ask(ask) = share.step(&rate, now) else { panic!("it is time to ask") };
+            let ShareStep::Ask(ask) = share.step(&rate, now) else { panic!("it is time to ask") };
             let empty = Tat::from_micros((now + rate.refill()).millis() * 1000);
-            let Step::Deny(wait) = share.drew(ask.want, 0, empty, &rate, now) else { panic!("it is empty") };
+            let ShareStep::Deny(wait) = share.drew(ask.want, 0, empty, &rate, now) else { panic!("it is empty") };
             waits.push(wait.as_millis());
             now = now + wait;
         }

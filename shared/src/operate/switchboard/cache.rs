@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Board, Refused, Stored, policy};
+use super::{BadBoard, Board, Stored, policy};
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::flows::retry::Policy;
@@ -36,7 +36,7 @@ impl InForce {
 
 /// Why the newest board is not in force, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum BoardProblem {
     /// Nobody knows the newest.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -46,14 +46,14 @@ pub enum Problem {
         /// Its version.
         version: u64,
         /// Why.
-        why: Refused,
+        why: BadBoard,
     },
 }
 
-impl Problem {
+impl BoardProblem {
     /// Whether it goes on: the same outage, or the same bad board.
-    fn is_still(&self, earlier: &Problem) -> bool {
-        matches!((self, earlier), (Problem::Unavailable(_), Problem::Unavailable(_))) || self == earlier
+    fn is_still(&self, earlier: &BoardProblem) -> bool {
+        matches!((self, earlier), (BoardProblem::Unavailable(_), BoardProblem::Unavailable(_))) || self == earlier
     }
 }
 
@@ -62,14 +62,14 @@ impl Problem {
 /// While the store is down, what was known last stays in force, for as long as it takes: a board is no
 /// secret, and every flow does something sensible without one.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub struct BoardCache {
     asked_at: Option<Timestamp>,
     good: Arc<InForce>,
     /// What is wrong, if anything, so that it is told once.
-    problems: Vec<Problem>,
+    problems: Vec<BoardProblem>,
 }
 
-impl Cache {
+impl BoardCache {
     /// The board that needs no question.
     pub fn believed(&self, now: Timestamp) -> Option<Arc<InForce>> {
         let fresh = self.asked_at.is_some_and(|asked_at| now.since(asked_at) < FRESH_FOR);
@@ -83,7 +83,7 @@ impl Cache {
         flows: &Flows,
         answer: Result<Option<Stored>, Unavailable>,
         asked_at: Timestamp,
-    ) -> (Arc<InForce>, Vec<Problem>) {
+    ) -> (Arc<InForce>, Vec<BoardProblem>) {
         self.asked_at = Some(asked_at);
         let problems = match judged(flows, answer, &self.good) {
             Ok((good, problems)) => {
@@ -92,7 +92,7 @@ impl Cache {
             }
             Err(problem) => vec![problem],
         };
-        let news = |problem: &&Problem| !self.problems.iter().any(|earlier| problem.is_still(earlier));
+        let news = |problem: &&BoardProblem| !self.problems.iter().any(|earlier| problem.is_still(earlier));
         let new = problems.iter().filter(news).cloned().collect();
         self.problems = problems;
         (self.good.clone(), new)
@@ -104,9 +104,9 @@ fn judged(
     flows: &Flows,
     answer: Result<Option<Stored>, Unavailable>,
     last: &InForce,
-) -> Result<(InForce, Vec<Problem>), Problem> {
+) -> Result<(InForce, Vec<BoardProblem>), BoardProblem> {
     let Some(Stored { version, text }) = answer? else { return Ok(Default::default()) };
-    let bad = |why| Problem::Bad { version, why };
+    let bad = |why| BoardProblem::Bad { version, why };
     let board = Board::read(&text).map_err(bad)?;
     let (mut policies, mut problems) = (BTreeMap::new(), Vec::new());
     for flow in flows.all() {
@@ -142,14 +142,14 @@ mod tests {
     }
 
     /// What matters of an answer: how many attempts, and how much is wrong.
-    fn short((in_force, problems): (Arc<InForce>, Vec<Problem>)) -> (u32, usize) {
+    fn short((in_force, problems): (Arc<InForce>, Vec<BoardProblem>)) -> (u32, usize) {
         let flows = flows();
         (in_force.policy(flows.flow("lead-routing").expect("the flow")).max_attempts, problems.len())
     }
 
     #[test]
     fn an_answer_is_believed_for_five_seconds() {
-        let mut cache = Cache::default();
+        let mut cache = BoardCache::default();
         assert_eq!(cache.believed(at(0)), None);
         assert_eq!(short(cache.learn(&flows(), attempts(1, 7), at(0))), (7, 0));
         assert!(cache.believed(at(4)).is_some());
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn without_a_board_the_flow_decides() {
-        let mut cache = Cache::default();
+        let mut cache = BoardCache::default();
         assert_eq!(short(cache.learn(&flows(), Ok(None), at(0))), (3, 0));
         cache.learn(&flows(), attempts(1, 7), at(5));
         assert_eq!(short(cache.learn(&flows(), stored(2, "{}"), at(10))), (3, 0), "it was taken back");
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_bad_policy_never_replaces_the_last_good_one_and_is_told_once() {
-        let mut cache = Cache::default();
+        let mut cache = BoardCache::default();
         cache.learn(&flows(), attempts(1, 7), at(0));
         assert_eq!(short(cache.learn(&flows(), attempts(2, 99), at(5))), (7, 1));
         assert_eq!(short(cache.learn(&flows(), attempts(2, 99), at(10))), (7, 0), "it was told");
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_bad_policy_leaves_the_switches_alone() {
-        let mut cache = Cache::default();
+        let mut cache = BoardCache::default();
         let text = r#"{"flows": {"lead-routing": {"retry": {"max_attempts": 99},
             "paused": {"since": 0, "by": "ada", "why": "x"}}}}"#;
         let (in_force, problems) = cache.learn(&flows(), stored(1, text), at(0));
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_scribble_or_an_outage_keeps_the_last_good_board_and_is_told_once() {
-        let mut cache = Cache::default();
+        let mut cache = BoardCache::default();
         assert_eq!(short(cache.learn(&flows(), down(), at(0))), (3, 1), "the flow's own was the last good one");
         assert!(cache.believed(at(4)).is_some(), "nobody asks meanwhile");
         cache.learn(&flows(), attempts(1, 7), at(5));

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use futures::lock::Mutex;
 
-use super::cache::{Cache, InForce, Problem};
+use super::cache::{BoardCache, BoardProblem, InForce};
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
 use crate::operate::switchboard::BoardStore;
 
-/// The board that is in force: a store behind a [`Cache`].
+/// The board that is in force: a store behind a [`BoardCache`].
 pub struct Switchboard {
     store: Box<dyn BoardStore>,
-    cache: Mutex<Cache>,
+    cache: Mutex<BoardCache>,
 }
 
 impl Switchboard {
@@ -26,7 +26,7 @@ impl Switchboard {
     ///
     /// Whoever comes while somebody asks the store waits for that answer, so that a container's first
     /// events go by the board too, and one question does for all.
-    pub async fn at(&self, flows: &Flows, now: Timestamp) -> (Arc<InForce>, Vec<Problem>) {
+    pub async fn at(&self, flows: &Flows, now: Timestamp) -> (Arc<InForce>, Vec<BoardProblem>) {
         let mut cache = self.cache.lock().await;
         if let Some(believed) = cache.believed(now) {
             return (believed, Vec::new());

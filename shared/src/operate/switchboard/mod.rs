@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use cache::{Cache, InForce, Problem};
+pub use cache::{BoardCache, BoardProblem, InForce};
 pub use live::Switchboard;
 pub use turn::{Subject, Turn, TurnError, read, turn};
 pub use turned::Turned;
@@ -27,7 +27,7 @@ use crate::base::document::Stored;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
-use crate::ledger::Word;
+use crate::ledger::SignOff;
 
 /// The positions of all switches, and the latest turns.
 ///
@@ -68,8 +68,8 @@ struct Switches {
 }
 
 impl Switches {
-    fn turn(&mut self, turn: Turn, word: Word<'_>, now: Timestamp) {
-        let on = |until| Some(Switch { since: now, until, by: word.by.into(), why: word.why.into() });
+    fn turn(&mut self, turn: Turn, sign_off: SignOff<'_>, now: Timestamp) {
+        let on = |until| Some(Switch { since: now, until, by: sign_off.by.into(), why: sign_off.why.into() });
         match turn {
             Turn::Pause { until } => self.paused = on(until),
             Turn::Resume => self.paused = None,
@@ -129,19 +129,19 @@ impl Switch {
 /// The flows cannot go by this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
-pub struct Refused(pub Vec<String>);
+pub struct BadBoard(pub Vec<String>);
 
-fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused(vec![why.into()]))
+fn bad_board<T>(why: impl Into<String>) -> Result<T, BadBoard> {
+    Err(BadBoard(vec![why.into()]))
 }
 
 impl Board {
     /// Reads a board. What it does not know is an error: an older reader must not go by half of it.
-    pub fn read(text: &str) -> Result<Board, Refused> {
+    pub fn read(text: &str) -> Result<Board, BadBoard> {
         // A list would do for serde, but not for us.
         let named = serde_json::from_str::<Map<String, Value>>(text);
         let board = named.and_then(|named| serde_json::from_value(Value::Object(named)));
-        board.map_err(|error| Refused(vec![error.to_string()]))
+        board.map_err(|error| BadBoard(vec![error.to_string()]))
     }
 
     /// The board as JSON.
@@ -155,23 +155,23 @@ impl Board {
         &self,
         subject: &Subject,
         turn: Turn,
-        word: Word<'_>,
+        sign_off: SignOff<'_>,
         flows: &Flows,
         now: Timestamp,
-    ) -> Result<Board, Refused> {
+    ) -> Result<Board, BadBoard> {
         check(subject, &turn, flows, now)?;
         let mut board = self.clone();
-        turned::remember(&mut board.turned, Turned::new(&turn, subject, word, now));
+        turned::remember(&mut board.turned, Turned::new(&turn, subject, sign_off, now));
         let switches = match subject {
             Subject::All => &mut board.all,
             Subject::Flow(name) => board.flows.entry(name.clone()).or_default(),
             Subject::Integration(name) => board.integrations.entry(name.clone()).or_default(),
         };
-        switches.turn(turn, word, now);
+        switches.turn(turn, sign_off, now);
         board.prune(now);
         while board.text().len() > MAX_BOARD {
             if board.turned.pop().is_none() {
-                return refuse("there is no room for more switches: turn some off");
+                return bad_board("there is no room for more switches: turn some off");
             }
         }
         Ok(board)
@@ -226,11 +226,11 @@ fn on(switch: &Option<Switch>, now: Timestamp) -> Option<&Switch> {
     switch.as_ref().filter(|switch| switch.is_on(now))
 }
 
-fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Result<(), Refused> {
+fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Result<(), BadBoard> {
     match subject {
-        Subject::Flow(name) if flows.flow(name).is_none() => return refuse(format!("there is no flow `{name}`")),
+        Subject::Flow(name) if flows.flow(name).is_none() => return bad_board(format!("there is no flow `{name}`")),
         Subject::Integration(name) if flows.integration(name).is_none() => {
-            return refuse(format!("there is no integration `{name}`"));
+            return bad_board(format!("there is no integration `{name}`"));
         }
         _ => (),
     }
@@ -239,11 +239,11 @@ fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Resul
             Some(flow) => policy::merged(flow, change).map(drop),
             None => Ok(()),
         },
-        (Turn::Retry(_), _) => refuse("only a flow has a retry policy"),
-        (Turn::SafeMode { .. } | Turn::Normal, Subject::Integration(_)) => refuse("only flows have a safe mode"),
+        (Turn::Retry(_), _) => bad_board("only a flow has a retry policy"),
+        (Turn::SafeMode { .. } | Turn::Normal, Subject::Integration(_)) => bad_board("only flows have a safe mode"),
         // A safe mode that nobody ends would be the flow's new behaviour, without a review.
         (Turn::SafeMode { until }, _) if *until > now + MAX_SAFE_MODE => {
-            refuse("a safe mode must have an end within 7 days")
+            bad_board("a safe mode must have an end within 7 days")
         }
         (Turn::Pause { .. } | Turn::Resume | Turn::SafeMode { .. } | Turn::Normal, _) => Ok(()),
     }
@@ -281,7 +281,7 @@ mod tests {
         Duration::from_secs(60 * minutes)
     }
 
-    const MOVING: Word<'static> = Word { by: "ada", why: "the CRM is moving" };
+    const MOVING: SignOff<'static> = SignOff { by: "ada", why: "the CRM is moving" };
 
     fn pause(until: Option<Timestamp>) -> Turn {
         Turn::Pause { until }
@@ -295,11 +295,11 @@ mod tests {
         Subject::Flow("lead-routing".into())
     }
 
-    fn turned(subject: &Subject, turn: Turn) -> Result<Board, Refused> {
+    fn turned(subject: &Subject, turn: Turn) -> Result<Board, BadBoard> {
         then(&Board::default(), subject, turn)
     }
 
-    fn then(board: &Board, subject: &Subject, turn: Turn) -> Result<Board, Refused> {
+    fn then(board: &Board, subject: &Subject, turn: Turn) -> Result<Board, BadBoard> {
         board.changed(subject, turn, MOVING, &policy::tests::flows(), NOW)
     }
 
@@ -335,9 +335,9 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_refused() {
         let flow = Subject::Flow("led-routing".into());
-        assert_eq!(turned(&flow, Turn::Resume), refuse("there is no flow `led-routing`"));
+        assert_eq!(turned(&flow, Turn::Resume), bad_board("there is no flow `led-routing`"));
         let partner = Subject::Integration("cmr".into());
-        assert_eq!(turned(&partner, Turn::Resume), refuse("there is no integration `cmr`"));
+        assert_eq!(turned(&partner, Turn::Resume), bad_board("there is no integration `cmr`"));
         assert!(turned(&Subject::All, retry(json!({"max_attempts": 5}))).is_err());
         assert!(turned(&self::flow(), retry(json!({"max_attempts": 99}))).is_err());
         assert!(turned(&self::flow(), retry(json!({"max_attempts": 5}))).is_ok());
@@ -399,7 +399,7 @@ mod tests {
     fn a_board_is_bounded() {
         let (mut board, flows) = (Board::default(), policy::tests::flows());
         let (filling, room) = ("x".repeat(MAX_BOARD), "x".repeat(MAX_BOARD - 200));
-        let wordy = |why| Board::default().changed(&Subject::All, pause(None), Word { why, ..MOVING }, &flows, NOW);
+        let wordy = |why| Board::default().changed(&Subject::All, pause(None), SignOff { why, ..MOVING }, &flows, NOW);
         assert!(wordy(&filling).is_err());
         assert!(wordy(&room).is_ok_and(|board| board.turned().is_empty()), "the turn itself is forgotten");
         let ended = Some(Switch { since: NOW, until: Some(NOW), by: "ada".into(), why: "x".into() });

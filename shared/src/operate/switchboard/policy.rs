@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::Refused;
+use super::BadBoard;
 use crate::base::time::duration;
 use crate::flows::Flow;
 use crate::flows::retry::{Jitter, Policy, Strategy};
@@ -36,9 +36,9 @@ struct Override {
 }
 
 /// The flow's policy under an override, or nothing where it overrides nothing.
-pub(super) fn merged(flow: &Flow, change: &Map<String, Value>) -> Result<Option<Policy>, Refused> {
+pub(super) fn merged(flow: &Flow, change: &Map<String, Value>) -> Result<Option<Policy>, BadBoard> {
     let change =
-        Override::deserialize(Value::Object(change.clone())).map_err(|error| Refused(vec![error.to_string()]))?;
+        Override::deserialize(Value::Object(change.clone())).map_err(|error| BadBoard(vec![error.to_string()]))?;
     if change == Override::default() {
         return Ok(None);
     }
@@ -48,7 +48,7 @@ pub(super) fn merged(flow: &Flow, change: &Map<String, Value>) -> Result<Option<
     if wrong.is_empty() && flow.ttl <= policy.horizon() {
         wrong.push("all retries together must be shorter than the flow's ttl".into());
     }
-    if wrong.is_empty() { Ok(Some(policy)) } else { Err(Refused(wrong)) }
+    if wrong.is_empty() { Ok(Some(policy)) } else { Err(BadBoard(wrong)) }
 }
 
 impl Override {
@@ -110,7 +110,7 @@ pub(super) mod tests {
         serde_json::from_str(text).expect("an object")
     }
 
-    fn merge(flow: &Flow, text: &str) -> Result<Option<Policy>, Refused> {
+    fn merge(flow: &Flow, text: &str) -> Result<Option<Policy>, BadBoard> {
         merged(flow, &change(text))
     }
 
@@ -159,7 +159,7 @@ pub(super) mod tests {
         let slow = r#"{"strategy": "fixed", "base": "30m", "max_delay": "30m"}"#;
         assert_eq!(
             merge(&flow, slow),
-            Err(Refused(vec!["all retries together must be shorter than the flow's ttl".into()]))
+            Err(BadBoard(vec!["all retries together must be shorter than the flow's ttl".into()]))
         );
         assert!(merge(&Flow { ttl: Duration::from_secs(3601), ..flow }, slow).is_ok());
     }

@@ -5,11 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Board, Refused};
+use super::{BadBoard, Board};
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
-use crate::ledger::Word;
+use crate::ledger::SignOff;
 use crate::operate::switchboard::Boards;
 
 /// What a switch is of.
@@ -73,7 +73,7 @@ impl fmt::Display for Turn {
 pub enum TurnError {
     /// The flows cannot go by it, or nobody can read the board that is there.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    BadBoard(#[from] BadBoard),
     /// Others turn switches all the time.
     #[error("others are turning switches right now: try again")]
     Crowded,
@@ -98,14 +98,14 @@ pub async fn read(boards: &dyn Boards) -> Result<(Board, u64), TurnError> {
 pub async fn turn(
     boards: &dyn Boards,
     turns: &[(Subject, Turn)],
-    word: Word<'_>,
+    sign_off: SignOff<'_>,
     flows: &Flows,
     now: Timestamp,
 ) -> Result<(Board, u64), TurnError> {
     for _ in 0..TRIES {
         let (mut board, version) = read(boards).await?;
         for (subject, turn) in turns {
-            board = board.changed(subject, turn.clone(), word, flows, now)?;
+            board = board.changed(subject, turn.clone(), sign_off, flows, now)?;
         }
         match boards.put(&board, version).await {
             Ok(version) => return Ok((board, version)),

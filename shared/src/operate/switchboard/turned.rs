@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Subject, Turn};
 use crate::base::time::Timestamp;
-use crate::ledger::Word;
+use crate::ledger::SignOff;
 
 /// How many turns a board remembers. With them it is still one unit of reading, unless they are wordy.
 const REMEMBERED: usize = 8;
@@ -25,8 +25,8 @@ pub struct Turned {
 }
 
 impl Turned {
-    pub(super) fn new(turn: &Turn, of: &Subject, word: Word<'_>, at: Timestamp) -> Self {
-        Self { at, what: turn.to_string(), of: of.clone(), by: word.by.into(), why: word.why.into() }
+    pub(super) fn new(turn: &Turn, of: &Subject, sign_off: SignOff<'_>, at: Timestamp) -> Self {
+        Self { at, what: turn.to_string(), of: of.clone(), by: sign_off.by.into(), why: sign_off.why.into() }
     }
 
     fn repeats(&self, earlier: &Turned) -> bool {
@@ -50,8 +50,8 @@ mod tests {
     use super::*;
 
     fn said(why: &str, secs: i64) -> Turned {
-        let word = Word { by: "ada", why };
-        Turned::new(&Turn::Resume, &Subject::All, word, Timestamp::from_secs(secs))
+        let sign_off = SignOff { by: "ada", why };
+        Turned::new(&Turn::Resume, &Subject::All, sign_off, Timestamp::from_secs(secs))
     }
 
     #[test]

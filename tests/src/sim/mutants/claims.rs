@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
-use shared::ledger::{Claim, Claims, Closed, Found, Lease, Progress, Row};
+use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Progress, Row};
 use shared::model::ModelLedger;
 
 use super::super::containers::Models;
 use super::unknown;
 
-type Claimed = Result<Result<Lease, Found>, Unavailable>;
+type Claimed = Result<Result<Lease, NotClaimed>, Unavailable>;
 
 /// Makes a mutant that changes what a claim comes to, and nothing else.
 macro_rules! claim_mutant {
@@ -41,13 +41,13 @@ macro_rules! claim_mutant {
 }
 
 claim_mutant!(DeadIsSettled, |claimed, _| match claimed {
-    Ok(Err(Found::Dead(_))) => Ok(Err(Found::Settled)),
+    Ok(Err(NotClaimed::Dead(_))) => Ok(Err(NotClaimed::Settled)),
     claimed => claimed,
 });
 
 claim_mutant!(Timid, |claimed, _| match claimed {
     Ok(Ok(lease)) if lease.row().epoch > 1 && lease.row().replay == 0 && lease.row().in_doubt() => {
-        Ok(Err(Found::Settled))
+        Ok(Err(NotClaimed::Settled))
     }
     claimed => claimed,
 });
@@ -158,7 +158,7 @@ impl Greedy {
 impl Claims for Greedy {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
         match (self.0.claim(id, claim).await?, self.1.get(id)) {
-            (Err(Found::Busy(_)), Some(row)) => {
+            (Err(NotClaimed::HeldUntil(_)), Some(row)) => {
                 let lease = Lease::won(row, claim);
                 self.1.overwrite(lease.row());
                 Ok(Ok(lease))

@@ -9,7 +9,7 @@ use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
-use shared::effects::contact::{ContactId, Contacts, Fields, Scalar, Upsert, Upserted};
+use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Scalar, Upserted};
 use shared::ledger::Lease;
 use shared::operate::switchboard::BoardStore;
 
@@ -47,7 +47,7 @@ pub(super) struct Agreeing(pub(super) Box<dyn Contacts>);
 
 #[async_trait]
 impl Contacts for Agreeing {
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         self.0.upsert(upsert, by, at).await
     }
 
@@ -62,7 +62,7 @@ pub(super) struct AskedOnce(pub(super) Box<dyn Contacts>, pub(super) Mutex<BTree
 
 #[async_trait]
 impl Contacts for AskedOnce {
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         self.0.upsert(upsert, by, at).await
     }
 
@@ -82,7 +82,7 @@ pub(super) struct AtHome(pub(super) Box<dyn Contacts>);
 
 #[async_trait]
 impl Contacts for AtHome {
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         self.0.upsert(upsert, by, at).await
     }
 

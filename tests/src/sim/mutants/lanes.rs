@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use shared::base::document::Stored;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
-use shared::ledger::batch::{Batch, BatchStore, Batches, Progress};
+use shared::ledger::batch::{Batch, BatchProgress, BatchStore, Batches};
 use shared::ledger::queue::{Tick, Ticks};
 use shared::ledger::{Progress as Effect, Row};
 use shared::operate::stale::Latest;
@@ -45,8 +45,8 @@ pub(super) struct Unstoppable(pub(super) Box<dyn BatchStore>);
 impl BatchStore for Unstoppable {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         let on = |batch: &mut Batch| {
-            if batch.progress == Progress::Stopped {
-                batch.progress = Progress::Running;
+            if batch.progress == BatchProgress::Stopped {
+                batch.progress = BatchProgress::Running;
             }
         };
         let stored = self.0.read().await?;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use shared::base::errors::Unavailable;
 use shared::base::time::Timestamp;
-use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::outcome::{NoAnswer, PartnerAnswer};
 use shared::effects::request::{PartnerRequest, Partners};
 use shared::ledger::{Admission, Admissions, Row};
 use shared::limits::budget::{Budget, Budgets, Spending};
-use shared::limits::pressure::{Slots, Take, Taken};
+use shared::limits::pressure::{Slots, TakeSlot, Taken};
 use shared::limits::rates::{Draw, Drawn, Limits, Tat};
 use shared::model::ModelLedger;
 
@@ -31,7 +31,7 @@ pub(super) struct NewKeys(pub(super) Box<dyn Partners>, pub(super) AtomicU64);
 
 #[async_trait]
 impl Partners for NewKeys {
-    async fn call(&self, mut request: PartnerRequest) -> Result<Answer, NoAnswer> {
+    async fn call(&self, mut request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let number = self.1.fetch_add(1, Ordering::SeqCst);
         for (_, value) in request.headers.iter_mut().filter(|(name, _)| name == "Idempotency-Key") {
             value.push_str(&format!("/{number}-{}", request.timeout.as_micros()));
@@ -45,7 +45,7 @@ pub(super) struct LostIsUnsent(pub(super) Box<dyn Partners>);
 
 #[async_trait]
 impl Partners for LostIsUnsent {
-    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         self.0.call(request).await.map_err(|error| NoAnswer::NotSent(error.to_string()))
     }
 }
@@ -62,7 +62,7 @@ impl Budgets for Generous {
 
 #[async_trait]
 impl Slots for Generous {
-    async fn take(&self, _: &str, _: &Take) -> Result<Taken, Unavailable> {
+    async fn take(&self, _: &str, _: &TakeSlot) -> Result<Taken, Unavailable> {
         Ok(Taken::Yours)
     }
 

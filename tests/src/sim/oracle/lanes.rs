@@ -7,9 +7,9 @@ use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
 use shared::ledger::Row;
-use shared::ledger::batch::{Batch, Batches, Progress};
+use shared::ledger::batch::{Batch, BatchProgress, Batches};
 use shared::limits::rates::Rate;
-use shared::model::Change;
+use shared::model::RowChange;
 
 use super::super::scheduler::{Scheduler, Violation};
 use super::ends::refilled;
@@ -55,10 +55,10 @@ impl Oracle {
             let what = format!("{} has replayed {} of {}", batch.id, batch.replayed, batch.max);
             return Err(violated(LANE_BOUNDED, what));
         }
-        if before.progress != Progress::Running && *batch != before {
+        if before.progress != BatchProgress::Running && *batch != before {
             return Err(violated(STOPPED, format!("{} was {:?}, and goes on", batch.id, before.progress)));
         }
-        if before.progress == Progress::Running && batch.progress == Progress::Done && batch.left() > 0 {
+        if before.progress == BatchProgress::Running && batch.progress == BatchProgress::Done && batch.left() > 0 {
             return self.left_nothing(&seen, &batch.id);
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Oracle {
     }
 
     /// A row is written. If a batch has sent it again, it may have.
-    pub(super) fn batch_sends(&self, change: &Change, now: Timestamp, stalled: bool) -> Result<(), Violation> {
+    pub(super) fn batch_sends(&self, change: &RowChange, now: Timestamp, stalled: bool) -> Result<(), Violation> {
         let batch = replayed_by(change).and_then(|(by, _)| by.split_once(" (batch ")?.1.strip_suffix(')'));
         let (Some(before), Some(id)) = (&change.before, batch) else { return Ok(()) };
         let row = &change.after;
@@ -133,7 +133,7 @@ impl Oracle {
 
     /// After the faults are over, every batch has come to its end.
     pub(super) fn batches_ended(&self, seen: &Seen) -> Result<(), Violation> {
-        match seen.lanes.values().find(|lane| lane.batch.progress == Progress::Running) {
+        match seen.lanes.values().find(|lane| lane.batch.progress == BatchProgress::Running) {
             Some(lane) => Err(violated(LANE_ENDS, format!("{} goes on for ever", lane.batch.id))),
             None => Ok(()),
         }

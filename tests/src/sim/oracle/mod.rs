@@ -25,7 +25,7 @@ use shared::effects::contact::{ContactId, Fields};
 use shared::flows::{Effect, Flow, Flows};
 use shared::ledger::queue::DeadLetter;
 use shared::ledger::{Row, State};
-use shared::model::{Change, ModelContacts, ModelLatest, ModelLedger};
+use shared::model::{ModelContacts, ModelLatest, ModelLedger, RowChange};
 
 use super::scheduler::{Scheduler, Violation};
 use super::timeline::Who;
@@ -254,7 +254,7 @@ impl Oracle {
 }
 
 /// Who had an event replayed, and why, as its history tells: `replay 2 by ada (batch 7): they are back`.
-fn replayed_by(Change { before, after }: &Change) -> Option<(&str, &str)> {
+fn replayed_by(RowChange { before, after }: &RowChange) -> Option<(&str, &str)> {
     before.as_ref().filter(|before| before.state == State::Dead && after.replay > before.replay)?;
     let what = after.history.last()?.what.strip_prefix("replay ")?;
     what.split_once(" by ")?.1.split_once(": ")

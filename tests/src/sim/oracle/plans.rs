@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use shared::base::id::EventId;
 use shared::ledger::{Progress, Row, State};
-use shared::model::Change;
+use shared::model::RowChange;
 
 use super::super::scheduler::Violation;
 use super::{Oracle, PLAN_IS_TRUE, RESOLVED, replayed_by, violated};
@@ -53,7 +53,7 @@ impl Oracle {
     }
 
     /// A row is written. If a plan was applied to it, it was the row that the plan saw.
-    pub(super) fn applies(&self, change: &Change) -> Result<(), Violation> {
+    pub(super) fn applies(&self, change: &RowChange) -> Result<(), Violation> {
         let (Some(before), Some((_, why))) = (&change.before, replayed_by(change)) else { return Ok(()) };
         let mut seen = self.seen();
         let planned = seen.plans.get(why).and_then(|plan| plan.get(&before.id)).cloned();
@@ -83,7 +83,7 @@ impl Oracle {
 
     /// A row is written. What an operator has said of an effect stands: what happened is done, and what did not
     /// is only done by another call.
-    pub(super) fn verdicts_stand(&self, change: &Change) -> Result<(), Violation> {
+    pub(super) fn verdicts_stand(&self, change: &RowChange) -> Result<(), Violation> {
         let (Some(before), after) = (&change.before, &change.after) else { return Ok(()) };
         let mut seen = self.seen();
         let verdicts = &mut seen.events.entry(after.id.clone()).or_default().verdicts;

@@ -3,14 +3,14 @@
 use shared::base::time::Timestamp;
 use shared::flows::Guarantee;
 use shared::ledger::{Progress, Row, State};
-use shared::model::Change;
+use shared::model::RowChange;
 
 use super::super::scheduler::Violation;
 use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, Oracle, UNKNOWN_SURFACED, violated};
 
 impl Oracle {
     /// Judges one write.
-    pub(super) fn judge(&self, change: &Change, now: Timestamp, stalled: bool) -> Result<(), Violation> {
+    pub(super) fn judge(&self, change: &RowChange, now: Timestamp, stalled: bool) -> Result<(), Violation> {
         let after = &change.after;
         legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
         let (mut seen, mut intends) = (self.seen(), false);
@@ -93,7 +93,7 @@ impl Known {
     }
 }
 
-fn legal(Change { before, after }: &Change, now: Timestamp) -> Result<(), String> {
+fn legal(RowChange { before, after }: &RowChange, now: Timestamp) -> Result<(), String> {
     let Some(before) = before else {
         let born = (after.state == State::Queued && after.epoch == 0) || after.parked.is_some();
         return if born { Ok(()) } else { Err(format!("is born {}", after.state.as_str())) };

@@ -6,7 +6,7 @@ use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Found, Lease, Records, Row, Rows};
+use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
 use shared::model::ModelLedger;
 
 use super::{Call, Seat, short, told};
@@ -59,10 +59,10 @@ impl Admissions for SimLedger {
 
 #[async_trait]
 impl Claims for SimLedger {
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, Found>, Unavailable> {
-        let tell = |answer: &Result<Result<Lease, Found>, Unavailable>| match answer {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
+        let tell = |answer: &Result<Result<Lease, NotClaimed>, Unavailable>| match answer {
             Ok(Ok(lease)) => format!("epoch {}", lease.row().epoch),
-            Ok(Err(Found::Dead(_))) => "refused: dead".into(),
+            Ok(Err(NotClaimed::Dead(_))) => "refused: dead".into(),
             Ok(Err(found)) => format!("refused: {found:?}"),
             Err(error) => error.to_string(),
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::effects::outcome::{Answer, NoAnswer};
+use shared::effects::outcome::{NoAnswer, PartnerAnswer};
 use shared::effects::request::{PartnerRequest, Partners};
 
 use super::super::faults::Fault;
@@ -25,7 +25,7 @@ pub(in super::super) struct SimPartners {
 
 #[async_trait]
 impl Partners for SimPartners {
-    async fn call(&self, request: PartnerRequest) -> Result<Answer, NoAnswer> {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let about = format!("{} {} {}", request.method, request.integration, short(&request.path));
         let asked_at = self.seat.scheduler.now();
         let fault = self.seat.enter("call", &about).await;
@@ -69,7 +69,7 @@ impl SimPartners {
         }
     }
 
-    async fn behave(&self, arrival: &Arrival, conduct: Conduct, left: Duration) -> Result<Answer, NoAnswer> {
+    async fn behave(&self, arrival: &Arrival, conduct: Conduct, left: Duration) -> Result<PartnerAnswer, NoAnswer> {
         let took = self.seat.scheduler.between(Duration::from_millis(5), Duration::from_millis(300));
         let (status, retry_after) = match conduct {
             Conduct::Hang { late } => {
@@ -92,10 +92,14 @@ impl SimPartners {
                 let (status, body) = self.partner.apply(arrival, &self.seat);
                 let slow = if conduct == Conduct::Slow { left / 2 } else { took };
                 self.seat.pause(slow.min(left)).await;
-                return Ok(Answer { status, retry_after: None, body });
+                return Ok(PartnerAnswer { status, retry_after: None, body });
             }
         };
         self.seat.pause(took.min(left)).await;
-        Ok(Answer { status, retry_after: retry_after.map(|s: u64| s.to_string()), body: serde_json::Value::Null })
+        Ok(PartnerAnswer {
+            status,
+            retry_after: retry_after.map(|s: u64| s.to_string()),
+            body: serde_json::Value::Null,
+        })
     }
 }

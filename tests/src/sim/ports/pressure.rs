@@ -9,11 +9,11 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
-use shared::effects::contact::{ContactId, Contacts, Fields, Upsert, Upserted};
+use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Upserted};
 use shared::ledger::Lease;
 use shared::ledger::batch::{BatchStore, Batches};
 use shared::limits::budget::{Budget, Budgets, Spending};
-use shared::limits::pressure::{Breakers, Slots, State, Swapped, Take, Taken};
+use shared::limits::pressure::{BreakerState, Breakers, Slots, Swapped, TakeSlot, Taken};
 use shared::limits::rates::{Draw, Drawn, Limits};
 use shared::model::{
     ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure,
@@ -44,7 +44,7 @@ impl Limits for SimTables {
     async fn draw(&self, bucket: &str, draw: &Draw) -> Result<Drawn, Unavailable> {
         let tell = |answer: &Result<Drawn, Unavailable>| match answer {
             Ok(Drawn::Taken(_)) => "taken".into(),
-            Ok(Drawn::Refused(_)) => "refused".into(),
+            Ok(Drawn::Moved(_)) => "refused".into(),
             Err(error) => error.to_string(),
         };
         self.seat.call(Call::of("draw", bucket), self.limits.draw(bucket, draw), tell).await?
@@ -53,10 +53,10 @@ impl Limits for SimTables {
 
 #[async_trait]
 impl Slots for SimTables {
-    async fn take(&self, slots: &str, take: &Take) -> Result<Taken, Unavailable> {
+    async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable> {
         let tell = |answer: &Result<Taken, Unavailable>| match answer {
             Ok(Taken::Yours) => "yours".into(),
-            Ok(Taken::Refused(_)) => "refused".into(),
+            Ok(Taken::Moved(_)) => "refused".into(),
             Err(error) => error.to_string(),
         };
         self.seat.call(Call::of("take", slots), self.pressure.take(slots, take), tell).await?
@@ -69,14 +69,20 @@ impl Slots for SimTables {
 
 #[async_trait]
 impl Breakers for SimTables {
-    async fn read(&self, breaker: &str) -> Result<Option<State>, Unavailable> {
+    async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable> {
         self.seat.call(Call::of("read breaker", breaker), Breakers::read(&self.pressure, breaker), told).await?
     }
 
-    async fn swap(&self, breaker: &str, seen: u64, next: &State, now: Timestamp) -> Result<Swapped, Unavailable> {
+    async fn swap(
+        &self,
+        breaker: &str,
+        seen: u64,
+        next: &BreakerState,
+        now: Timestamp,
+    ) -> Result<Swapped, Unavailable> {
         let tell = |answer: &Result<Swapped, Unavailable>| match answer {
             Ok(Swapped::Written) => "written".into(),
-            Ok(Swapped::Refused(_)) => "refused".into(),
+            Ok(Swapped::Moved(_)) => "refused".into(),
             Err(error) => error.to_string(),
         };
         self.seat.call(Call::of("swap breaker", breaker), self.pressure.swap(breaker, seen, next, now), tell).await?
@@ -141,7 +147,7 @@ impl BoardStore for SimBoard {
 
 #[async_trait]
 impl Contacts for SimTables {
-    async fn upsert(&self, upsert: &Upsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         let write = async {
             let before = self.contacts.find(upsert.id()).await?;
             self.seat.oracle.contact_changed(upsert.id(), before, self.seat.scheduler.now());

@@ -43,7 +43,7 @@ fn guard_says(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
         }
         Guard::Expression(said) => {
             let judged = match judge(guard, None, scope, now) {
-                Ok(Judgement::Refuse(_)) => "refuses this event: nothing happens",
+                Ok(Judgement::Block(_)) => "refuses this event: nothing happens",
                 Ok(_) => "lets this event pass",
                 Err(_) => "cannot be decided for this event",
             };

@@ -1,0 +1,139 @@
+//! What one effect does: a call, an upsert, a decision; and the question whether a call happened.
+
+use serde_json::{Map, Value, json};
+use shared::effects::contact::ContactUpsert;
+use shared::effects::outcome::{LookupOutcome, Outcome, classify, read_lookup};
+use shared::effects::request::RequestParts;
+use shared::flows::template::TemplateError;
+use shared::flows::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
+use shared::ledger::{Row, SignOff};
+use shared::limits::pressure::CallEnd;
+use shared::operate::approval;
+use shared::operate::requeue::RequeueError;
+
+use crate::partner::{send, token};
+use crate::work::{Processor, Work};
+
+/// What came of an effect.
+pub(crate) enum Performed {
+    /// It was done, or at least tried.
+    Answered(Outcome),
+    /// It was not tried: something of our own was missing. It may be done later.
+    NotReady(String),
+    /// Its request could not be made from this event.
+    NotRendered(TemplateError),
+}
+
+impl Performed {
+    /// What it says about the partner's health.
+    pub(crate) fn call_end(&self) -> CallEnd {
+        match self {
+            Performed::Answered(Outcome::Done(_) | Outcome::Terminal(_)) => CallEnd::Success,
+            Performed::Answered(Outcome::Retryable { .. } | Outcome::Unknown(_)) => CallEnd::Failure,
+            Performed::NotReady(_) | Performed::NotRendered(_) => CallEnd::Neutral,
+        }
+    }
+}
+
+/// Does what the effect says, once. Its intent must be recorded in the row.
+pub(crate) async fn perform(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect) -> Performed {
+    let done = match &effect.action {
+        Action::Call(call) => return call_partner(work, row, effect, call).await,
+        Action::Upsert(upsert) => upsert_contact(work, flow, row, effect, upsert).await,
+        Action::Decide(decide) => decide_question(work, row, effect, decide).await,
+    };
+    done.map_or_else(Performed::NotRendered, Performed::Answered)
+}
+
+async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) -> Performed {
+    let tried = row.effects.get(&effect.id).map_or(row.received_at, |entry| entry.since);
+    let parts = match request_parts(work, row, effect, call).await {
+        Ok(parts) => parts,
+        Err(error) => return Performed::NotReady(error),
+    };
+    let answer = match parts.request() {
+        Ok(request) => send(work, request).await,
+        Err(error) => return Performed::NotRendered(error),
+    };
+    let now = work.now();
+    Performed::Answered(classify(answer, work.processor.flows.trust(effect, tried, now), now))
+}
+
+/// Makes or changes a contact. It can be done again without harm, so that its failure is no doubt.
+async fn upsert_contact(
+    work: &Work<'_>,
+    flow: &Flow,
+    row: &Row,
+    effect: &Effect,
+    upsert: &Upsert,
+) -> Result<Outcome, TemplateError> {
+    let Work { processor, event, .. } = work;
+    let scope = row.scope(event, effect);
+    let contact = flow.contact.as_ref().expect("a parsed flow that upserts says whom");
+    let (tenant, email) = contact.named(&scope)?;
+    let fields: Map<String, Value> = upsert
+        .fields
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), value.render(&scope)?)))
+        .collect::<Result<_, TemplateError>>()?;
+    Ok(match ContactUpsert::new(&tenant, &email, &fields) {
+        Ok(upsert) => match processor.contacts.upsert(&upsert, &event.id, event.received_at).await {
+            Ok(upserted) => Outcome::Done(json!({"id": upserted.id, "created": upserted.created})),
+            Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false },
+        },
+        Err(bad) => Outcome::Terminal(bad.to_string()),
+    })
+}
+
+/// Brings a human's answer to the event that awaits it. An answer that comes too late, or twice, is done
+/// with: there is nothing to try again.
+async fn decide_question(
+    work: &Work<'_>,
+    row: &Row,
+    effect: &Effect,
+    decide: &Decide,
+) -> Result<Outcome, TemplateError> {
+    let scope = row.scope(work.event, effect);
+    let (question, answer) = (decide.question.text(&scope)?, decide.answer.text(&scope)?);
+    let by = decide.by.text(&scope)?;
+    Ok(match bring_answer(work, &question, &answer, &by).await {
+        Ok(row) => Outcome::Done(json!({"id": row.id, "state": row.state})),
+        Err(RequeueError::Declined(declined)) => Outcome::Done(json!({"refused": declined.to_string()})),
+        Err(RequeueError::Write(error)) => {
+            Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false }
+        }
+    })
+}
+
+async fn bring_answer(work: &Work<'_>, question: &str, answer: &str, by: &str) -> Result<Row, RequeueError> {
+    let Processor { records, queue, flows, .. } = work.processor;
+    let (question, answer) = (question.parse()?, answer.parse()?);
+    let why = format!("answered through {}", work.event.flow);
+    let sign_off = SignOff { by, why: &why };
+    approval::decide(&**records, &**queue, flows, &question, answer, sign_off, work.now()).await
+}
+
+/// Asks the effect's partner whether the effect happened.
+pub(crate) async fn ask_whether_done(work: &Work<'_>, row: &Row, effect: &Effect, lookup: &Lookup) -> LookupOutcome {
+    let Action::Call(call) = &effect.action else { return LookupOutcome::CannotSay("it calls nobody".into()) };
+    let parts = match request_parts(work, row, effect, call).await {
+        Ok(parts) => parts,
+        Err(error) => return LookupOutcome::CannotSay(error),
+    };
+    match parts.lookup(lookup) {
+        Ok(request) => read_lookup(send(work, request).await, &lookup.found),
+        Err(error) => LookupOutcome::CannotSay(error.to_string()),
+    }
+}
+
+async fn request_parts<'p>(
+    work: &'p Work<'_>,
+    row: &'p Row,
+    effect: &'p Effect,
+    call: &'p Call,
+) -> Result<RequestParts<'p>, String> {
+    let Work { processor, event, .. } = work;
+    let integration = processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
+    let bearer = token(work, &call.integration, integration).await?;
+    Ok(RequestParts { effect, call, integration, event, row, span: processor.chance.bits(), bearer })
+}

@@ -1,0 +1,110 @@
+//! One conditional write makes the event this worker's, or tells whose it is.
+
+use std::time::Duration;
+
+use shared::base::errors::WriteError;
+use shared::base::time::Timestamp;
+use shared::flows::{Effect, Flow, Integration};
+use shared::ledger::queue::OUTAGE_DELAY;
+use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
+use tracing::{error, warn};
+
+use crate::ends::{bury, send_letter};
+use crate::permits::pause_of_integration;
+use crate::run::run;
+use crate::work::{MessageFate, Run, Work};
+
+/// Claims the event, and runs it to its end if the claim is won.
+pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
+    let first = flow.map(|flow| first_intents(work, flow)).unwrap_or_default();
+    let claim = Claim { now: work.now(), lease: work.processor.lease, first };
+    match work.processor.ledger.claim(&work.event.id, &claim).await {
+        Ok(Ok(lease)) => settle(work, flow, lease).await,
+        Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,
+        Err(error) => {
+            let (event, flow, trace_id) = work.ids();
+            error!(event, flow, trace_id, %error, "the claim got no answer; the message comes back in 10 s");
+            MessageFate::RedeliverAfter(OUTAGE_DELAY)
+        }
+    }
+}
+
+/// The intents that the claim may write: none where a partner might not be called now, because an
+/// intent without a call would be taken for a call.
+fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
+    let first = flow.first_stage();
+    let paused = work.board.board().paused_flow(&flow.name, work.now()).is_some();
+    let at_once = !paused && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
+    if at_once && first.iter().all(|effect| is_unhindered(work, effect)) {
+        first.iter().map(|effect| effect.id.clone()).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whether nothing stands between an effect and its call: no limit, no pause, no condition.
+fn is_unhindered(work: &Work<'_>, effect: &Effect) -> bool {
+    let limited = work.processor.flows.partner_of(effect).is_some_and(is_limited);
+    let paused = effect.integration().is_some_and(|name| pause_of_integration(work, name).is_some());
+    !limited && !paused && effect.when.is_none()
+}
+
+fn is_limited(partner: &Integration) -> bool {
+    partner.pressure.is_limited()
+}
+
+/// Another worker has the event, had it, or buried it.
+async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> MessageFate {
+    match not_claimed {
+        NotClaimed::Settled => MessageFate::Done,
+        NotClaimed::HeldUntil(until) | NotClaimed::RetryAt(until) => {
+            MessageFate::RedeliverAfter(until.since(now) + CLOCK_MARGIN)
+        }
+        // Whoever buried it may have crashed before the letter was sent. Sending it twice is
+        // harmless: the queue drops the copy, and parking the same event again changes nothing.
+        NotClaimed::Dead(row) => match &row.death {
+            Some(death) => send_letter(work, death.clone(), row.epoch).await,
+            None => MessageFate::LeaveToRedeliver,
+        },
+        NotClaimed::NoRow => {
+            let error = "the ledger has no row for it".to_owned();
+            let death = Death { reason: Reason::Orphaned, effect: None, error, attempts: 0, at: now };
+            send_letter(work, death, 0).await
+        }
+    }
+}
+
+/// A message that waits for another worker's lease comes a moment after its end, for clocks differ.
+const CLOCK_MARGIN: Duration = Duration::from_secs(1);
+
+/// Runs the lease to its end.
+///
+/// A write that failed leaves the message where it is. If the lease was lost, its next holder
+/// settles the event; if the ledger is down, the lease runs out and the next delivery finds the
+/// intent without an outcome.
+async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFate {
+    let ended = match flow {
+        Some(flow) => run_in_its_mode(work, flow, lease).await,
+        None => {
+            let error = format!("there is no flow `{}`", work.event.flow);
+            bury(work, lease, None, Reason::UnknownFlow, &error).await
+        }
+    };
+    ended.unwrap_or_else(|error| {
+        let (event, flow, trace_id) = work.ids();
+        warn!(event, flow, trace_id, %error, "ledger write failed; the message is left for redelivery");
+        MessageFate::LeaveToRedeliver
+    })
+}
+
+/// What was tried in one mode is tried again in it: a partner refuses another body under our key.
+async fn run_in_its_mode(work: &Work<'_>, flow: &Flow, mut lease: Lease) -> Result<MessageFate, WriteError> {
+    if lease.row().effects.is_empty() && !lease.row().safe && work.in_safe_mode(flow) {
+        lease.enter_safe_mode(work.now());
+    }
+    if lease.row().safe {
+        run(Run::new(work, &flow.clone().in_safe_mode(), lease)).await
+    } else {
+        run(Run::new(work, flow, lease)).await
+    }
+}

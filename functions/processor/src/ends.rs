@@ -1,0 +1,235 @@
+//! How a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
+//!
+//! The ledger's row is closed first; then come the dead letter and the metrics; the message's fate is last. A
+//! crash in between is repaired by the redelivery, which finds the row as it was left.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::base::errors::WriteError;
+use shared::flows::Effect;
+use shared::flows::template::TemplateError;
+use shared::ledger::queue::{DeadLetter, OUTAGE_DELAY, Received};
+use shared::ledger::{Closed, Death, Lease, Reason, State};
+use shared::limits::pressure::Deferral;
+use shared::operate::metric::Fact;
+use shared::operate::stale;
+use tracing::{error, info};
+
+use crate::work::{MessageFate, Processor, Run, Work};
+
+/// Why a run ends before its effects are done.
+pub(crate) enum Stop<'f> {
+    /// The event is tried again after this long.
+    Retry(Duration),
+    /// The event waits for something that is not there.
+    Defer(Deferral),
+    /// A guard says that nothing is done, for these facts.
+    Block { guard: String, facts: Value },
+    /// A human is asked. What became of the question is told.
+    AwaitApproval { posted: String },
+    /// The event is a dead letter: it died of this effect, or else before any.
+    Bury { effect: Option<&'f Effect>, reason: Reason, error: String },
+}
+
+impl<'f> Stop<'f> {
+    /// The event dies of a template, that of an effect or of something before it.
+    pub(crate) fn template(effect: Option<&'f Effect>, error: &TemplateError) -> Self {
+        Stop::Bury { effect, reason: Reason::Template, error: error.to_string() }
+    }
+
+    /// Of two reasons to stop, the one that decides: the first to give up, else the longer wait.
+    pub(crate) fn most_severe(one: Option<Self>, other: Option<Self>) -> Option<Stop<'f>> {
+        match (one, other) {
+            (None, stop) | (stop, None) => stop,
+            (Some(Stop::Retry(one)), Some(Stop::Retry(other))) => Some(Stop::Retry(one.max(other))),
+            (Some(bury @ Stop::Bury { .. }), _) | (_, Some(bury @ Stop::Bury { .. })) => Some(bury),
+            (one, _) => one,
+        }
+    }
+}
+
+/// Ends a run before its effects are done.
+pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, WriteError> {
+    match stop {
+        Stop::Retry(delay) => retry(run, delay).await,
+        Stop::Defer(deferral) => defer(run, deferral).await,
+        Stop::Block { guard, facts } => block(run, &guard, facts).await,
+        Stop::AwaitApproval { posted } => await_approval(run, &posted).await,
+        Stop::Bury { effect: None, reason, error } => bury_before_any_effect(run, reason, &error).await,
+        Stop::Bury { effect, reason, error } => bury(run.work, run.lease, effect, reason, &error).await,
+    }
+}
+
+/// Every effect is done.
+pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
+    let Run { work, flow, lease, .. } = run;
+    stale::apply(&*work.processor.latest, flow, work.event, work.now()).await?;
+    close(work, lease.succeed(flow.ttl, work.now())).await?;
+    count_settled(work, &flow.name, State::Succeeded);
+    Ok(MessageFate::Done)
+}
+
+async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError> {
+    let Run { work, flow, mut lease, .. } = run;
+    lease.withdraw_intents();
+    close(work, lease.retry(delay, work.now())).await?;
+    work.count(Fact::Retried(&flow.name));
+    Ok(MessageFate::RedeliverAfter(delay))
+}
+
+/// The event waits until the partner can be called. That is no attempt.
+async fn defer(run: Run<'_>, deferral: Deferral) -> Result<MessageFate, WriteError> {
+    let Run { work, flow, mut lease, .. } = run;
+    lease.withdraw_intents();
+    let waited = work.now().since(lease.row().queued_at);
+    let delay = deferral_delay(deferral.after, waited, flow.max_age, work.processor.chance.unit());
+    let (event, _, trace_id) = work.ids();
+    info!(event, flow = flow.name, trace_id, why = deferral.why.as_str(), "the event is deferred");
+    close(work, lease.defer(delay, deferral.why.as_str(), work.now())).await?;
+    work.count(Fact::Deferred(&flow.name, deferral.why));
+    Ok(MessageFate::RedeliverAfter(delay))
+}
+
+/// Nothing is done for the event. What nobody knows is said all the same.
+async fn block(run: Run<'_>, guard: &str, facts: Value) -> Result<MessageFate, WriteError> {
+    let Run { work, flow, lease, .. } = run;
+    if lease.row().in_doubt() {
+        return bury(work, lease, None, Reason::UnknownOutcome, &format!("refused by {guard}")).await;
+    }
+    close(work, lease.block(guard, facts, flow.ttl, work.now())).await?;
+    count_settled(work, &flow.name, State::Noop);
+    Ok(MessageFate::Done)
+}
+
+async fn await_approval(run: Run<'_>, posted: &str) -> Result<MessageFate, WriteError> {
+    close(run.work, run.lease.await_approval(posted, run.work.now())).await?;
+    run.work.count(Fact::Asked(&run.flow.name));
+    Ok(MessageFate::Done)
+}
+
+/// The event is not acted on any more. What nobody knows is said all the same.
+async fn bury_before_any_effect(run: Run<'_>, reason: Reason, error: &str) -> Result<MessageFate, WriteError> {
+    let Run { work, mut lease, .. } = run;
+    lease.withdraw_intents();
+    let reason = if lease.row().in_doubt() { Reason::UnknownOutcome } else { reason };
+    bury(work, lease, None, reason, error).await
+}
+
+/// The ledger first, then the letter: a crash between is repaired by the redelivery, which finds
+/// the row dead and sends the letter again.
+pub(crate) async fn bury(
+    work: &Work<'_>,
+    lease: Lease,
+    effect: Option<&Effect>,
+    reason: Reason,
+    error: &str,
+) -> Result<MessageFate, WriteError> {
+    let closed = close(work, lease.bury(reason, effect, error, work.now())).await?;
+    let Some(death) = &closed.row().death else { return Ok(MessageFate::LeaveToRedeliver) };
+    let (flow, reason) = (&closed.row().flow, death.reason);
+    work.count(if work.event.is_replay() { Fact::DeadAgain(flow, reason) } else { Fact::Dead(flow, reason) });
+    Ok(send_letter(work, death.clone(), closed.row().epoch).await)
+}
+
+/// A body that is no event would go round and round. It becomes a dead letter instead.
+pub(crate) async fn bury_malformed(processor: &Processor, message: &Received) -> MessageFate {
+    let at = processor.clock.now();
+    let error = "the message is not an event".to_owned();
+    let letter = DeadLetter {
+        body: message.body.clone(),
+        group: message.group.clone(),
+        deduplication_id: message.message_id.clone(),
+        death: Death { reason: Reason::Malformed, effect: None, error, attempts: 0, at },
+    };
+    match processor.dead_letters.bury(&letter).await {
+        Ok(()) => MessageFate::Done,
+        Err(error) => {
+            let message = &message.message_id;
+            error!(message, %error, "the dead letter of a malformed message was not sent; it comes back in 10 s");
+            MessageFate::RedeliverAfter(OUTAGE_DELAY)
+        }
+    }
+}
+
+/// Sends the event's dead letter with its context. Once a row is dead, only this is left to do.
+pub(crate) async fn send_letter(work: &Work<'_>, death: Death, epoch: u64) -> MessageFate {
+    let letter = DeadLetter {
+        body: work.message.body.clone(),
+        group: work.event.group.clone(),
+        deduplication_id: format!("{}-e{epoch}", work.event.id),
+        death,
+    };
+    match work.processor.dead_letters.bury(&letter).await {
+        Ok(()) => MessageFate::Done,
+        Err(error) => {
+            let (event, flow, trace_id) = work.ids();
+            error!(event, flow, trace_id, %error, "the dead letter was not sent; the message comes back in 10 s to send it");
+            MessageFate::RedeliverAfter(OUTAGE_DELAY)
+        }
+    }
+}
+
+async fn close(work: &Work<'_>, closed: Closed) -> Result<Closed, WriteError> {
+    work.processor.ledger.close(&closed).await?;
+    Ok(closed)
+}
+
+fn count_settled(work: &Work<'_>, flow: &str, state: State) {
+    let took = (!work.event.is_replay()).then(|| work.now().since(work.event.received_at));
+    work.count(Fact::Settled(flow, state, took));
+}
+
+/// How long an event waits that must wait `after` at least, and has waited so long already.
+///
+/// A little longer by chance: whoever was turned away together should not come back together. The longer it has
+/// waited, the more seldom it asks: each time is one receive, of which the queue allows so many, and a flow that
+/// is paused for a day must not run out of them. But it is there once more before it is too old.
+fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: f64) -> Duration {
+    let last_chance = max_age.saturating_sub(waited + LAST_CHANCE);
+    let seldom = after.max((waited / 10).min(last_chance));
+    let spread = seldom.clamp(Duration::from_secs(1), MAX_SPREAD).mul_f64(chance / 4.0);
+    (seldom + spread).min(last_chance).max(after)
+}
+
+/// How long before its end a waiting event asks for the last time.
+const LAST_CHANCE: Duration = Duration::from_secs(30);
+
+/// The wait of which a quarter is up to chance. After a night's rest, five minutes are enough.
+const MAX_SPREAD: Duration = Duration::from_secs(20 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn who_may_go_before_it_is_too_old_does() {
+        for minutes in 0..720 {
+            let left = Duration::from_secs(60 * minutes);
+            for chance in [0.0, 0.5, 0.999] {
+                let waited = 12 * HOUR - left;
+                for after in [Duration::from_secs(1), Duration::from_secs(600), left * 9 / 10] {
+                    let delay = deferral_delay(after, waited, 12 * HOUR, chance);
+                    assert!(delay >= after, "{after:?} asked, {delay:?} given");
+                    assert!(after + LAST_CHANCE > left || delay < left, "{delay:?} of {left:?} with {chance}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_night_ends_for_all_within_minutes_and_not_at_once() {
+        let night = 11 * HOUR;
+        assert_eq!(deferral_delay(night, Duration::ZERO, 12 * HOUR, 0.0), night);
+        assert_eq!(deferral_delay(night, Duration::ZERO, 12 * HOUR, 1.0), night + Duration::from_secs(300));
+    }
+
+    #[test]
+    fn who_waits_long_asks_seldom() {
+        let second = Duration::from_secs(1);
+        assert_eq!(deferral_delay(10 * second, 10 * HOUR, 48 * HOUR, 0.0), HOUR);
+        assert_eq!(deferral_delay(10 * second, Duration::ZERO, 48 * HOUR, 1.0), 12_500 * second / 1000);
+    }
+}

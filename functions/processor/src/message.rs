@@ -1,0 +1,41 @@
+//! One message: whether it is an event, and whether the invocation has time for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::arrival::event::Event;
+use shared::base::time::Timestamp;
+use shared::ledger::queue::Received;
+use shared::operate::metric::Fact;
+use shared::operate::switchboard::InForce;
+use tracing::{info, warn};
+
+use crate::claim::claim;
+use crate::ends::bury_malformed;
+use crate::work::{MessageFate, Processor, Work};
+
+/// Works on one message.
+pub async fn process(processor: &Processor, message: &Received, deadline: Timestamp) -> MessageFate {
+    let Ok(event) = serde_json::from_str::<Event>(&message.body) else {
+        return bury_malformed(processor, message).await;
+    };
+    let flow = processor.flows.flow(&event.flow);
+    let work = Work { processor, message, event: &event, deadline, board: board(processor).await };
+    if !work.has_time(flow) {
+        return MessageFate::RedeliverAfter(Duration::ZERO);
+    }
+    let fate = claim(&work, flow).await;
+    let (replay, trace_id) = (event.replay, event.trace.id());
+    info!(event = %event.id, flow = event.flow, replay, ?fate, trace_id, "the message was processed");
+    fate
+}
+
+/// The switchboard in force. What is wrong with the newest one is told once.
+async fn board(processor: &Processor) -> Arc<InForce> {
+    let (board, problems) = processor.switchboard.at(&processor.flows, processor.clock.now()).await;
+    for problem in problems {
+        warn!(%problem, "the stored switchboard cannot be used; the last good one stays in force");
+        processor.metrics.put(&Fact::BadSwitchboard);
+    }
+    board
+}

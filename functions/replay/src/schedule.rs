@@ -1,0 +1,86 @@
+//! What runs every ten minutes, with nobody asking: what crashes left behind goes on, questions lapse, and what
+//! may have healed is replayed.
+
+use serde_json::{Value, json};
+use shared::ledger::batch::{Batch, Filter};
+use shared::ledger::{Reason, Row, SignOff, State};
+use shared::operate::requeue::{end, unsent};
+
+use crate::Replay;
+use crate::lane::{MAX_RUNNING, PAGE, open, read, replayable, send_tick, was_done};
+use crate::lists::both_ends;
+use crate::operations::Failure;
+
+/// What the schedule replays at most, each time.
+const MAX_SCHEDULED: usize = 20;
+
+/// How often the schedule replays one event at most. What three replays did not heal is a human's.
+const MAX_REPLAYS: u32 = 3;
+
+/// What the schedule does: the lane is driven on, what somebody crashed over is sent, questions that nobody
+/// answered in time are no-ops, and what may have healed by itself is replayed.
+pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
+    // A crash between a batch and its tick leaves a batch that nothing drives, and the queue forgets a tick
+    // after two weeks. One too many is harmless: it goes with the next that comes.
+    if let Some(batch) = read(replay).await?.0.running() {
+        send_tick(replay, batch).await?;
+    }
+    let now = replay.clock.now();
+    let rows = both_ends(replay).await?;
+    let mut sent = 0;
+    for row in rows.iter().filter(|row| row.state == State::Queued) {
+        sent += u32::from(was_done(unsent(&*replay.records, &*replay.queue, &row.id).await)?);
+    }
+    let mut lapsed = 0;
+    for row in rows.iter().filter(|row| row.has_lapsed(now)) {
+        let ttl = replay.flows.remembered(&row.flow);
+        lapsed += u32::from(was_done(end(&*replay.records, &row.id, |row| row.lapsed(ttl, now)).await)?);
+    }
+    Ok(json!({"sent": sent, "lapsed": lapsed, "opened": open_healing_batches(replay, &rows).await?}))
+}
+
+/// Replays what may have healed by itself: what failed as often as the policy allows, and was not refused. It
+/// waits for its turn behind what operators want.
+async fn open_healing_batches(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
+    let mut opened = Vec::new();
+    if read(replay).await?.0.running().is_some() {
+        return Ok(opened);
+    }
+    let sign_off = SignOff { by: "schedule", why: "it may have healed" };
+    let mut left = MAX_SCHEDULED;
+    for flow in replay.flows.all().filter(|flow| flow.auto_replay) {
+        if opened.len() == MAX_RUNNING {
+            break;
+        }
+        let filter = Filter {
+            flow: Some(flow.name.clone()),
+            reason: Some(Reason::AttemptsSpent),
+            replays: Some(MAX_REPLAYS - 1),
+            ..Filter::default()
+        };
+        let healing = |row: &&Row| filter.takes(row) && row.may_replay().is_ok();
+        let count = replayable_among(replay, rows.iter().filter(healing), left).await?;
+        left -= count;
+        if let Ok(max @ 1..) = u32::try_from(count) {
+            opened.push(open(replay, filter, max, Batch::DEFAULT_RATE, sign_off).await?);
+        }
+    }
+    Ok(opened)
+}
+
+/// How many of these a batch could send, as far as it matters. What is stale stays parked, and must not take the
+/// place of others each time.
+async fn replayable_among<'r>(
+    replay: &Replay,
+    rows: impl Iterator<Item = &'r Row>,
+    most: usize,
+) -> Result<usize, Failure> {
+    let mut count = 0;
+    for row in rows.take(PAGE) {
+        if count == most {
+            break;
+        }
+        count += usize::from(replayable(replay, row).await?.is_some());
+    }
+    Ok(count)
+}

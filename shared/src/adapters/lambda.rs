@@ -1,0 +1,33 @@
+//! Batches of messages, as Lambda hands them over and wants them reported.
+
+use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+
+use crate::ledger::queue::Received;
+
+/// The messages of a batch, in its order.
+pub fn received(batch: SqsEvent) -> Vec<Received> {
+    batch.records.into_iter().map(message).collect()
+}
+
+/// The report that keeps these messages on the queue. The queue deletes all others.
+pub fn keep(message_ids: Vec<String>) -> SqsBatchResponse {
+    let mut report = SqsBatchResponse::default();
+    report.batch_item_failures = message_ids.into_iter().map(failure).collect();
+    report
+}
+
+fn message(message: SqsMessage) -> Received {
+    let mut attributes = message.attributes;
+    Received {
+        message_id: message.message_id.unwrap_or_default(),
+        receipt: message.receipt_handle.unwrap_or_default(),
+        group: attributes.remove("MessageGroupId").unwrap_or_default(),
+        body: message.body.unwrap_or_default(),
+    }
+}
+
+fn failure(message_id: String) -> BatchItemFailure {
+    let mut failure = BatchItemFailure::default();
+    failure.item_identifier = message_id;
+    failure
+}
