@@ -78,21 +78,31 @@ pub(crate) fn event(event_id: &str) -> Event {
     Event::new(&lead_routing(), 1, lead, Names::default(), NOW, trace).expect("a lead has a key")
 }
 
-/// Every Rust file below a folder of the project.
+/// Every Rust file below a folder of the project, with its text.
 pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        (path, text)
+    };
+    files_below(folder, "rs").into_iter().map(read).collect()
+}
+
+/// Every file with this ending below a folder of the project, but for what was built there.
+pub(crate) fn files_below(folder: &str, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    walk(&root().join(folder), &mut found);
+    walk(&root().join(folder), ending, &mut found);
+    found.sort();
     found
 }
 
-fn walk(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the project") {
         let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            walk(&path, found);
-        } else if path.extension().is_some_and(|kind| kind == "rs") {
-            let text = std::fs::read_to_string(&path).expect("a source file");
-            found.push((path, text));
+        let built = path.file_name().is_some_and(|name| name == "target" || name == "node_modules");
+        if path.is_dir() && !built {
+            walk(&path, ending, found);
+        } else if path.extension().is_some_and(|kind| kind == ending) {
+            found.push(path);
         }
     }
 }

@@ -32,7 +32,13 @@ pub trait Queue: Send + Sync {
     async fn send(&self, event: &Event) -> Result<(), Unavailable>;
 
     /// Sends many, in order. One answer for each: what the queue did not take is not sent.
-    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>>;
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::with_capacity(events.len());
+        for event in events {
+            sent.push(self.send(event).await);
+        }
+        sent
+    }
 }
 
 /// How many events there are on the queue, about: the queue counts as it goes.

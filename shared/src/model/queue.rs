@@ -186,14 +186,6 @@ impl Queue for ModelQueue {
         self.put(&event.group, &event.deduplication_id(), &body, BTreeMap::new());
         Ok(())
     }
-
-    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
-        let mut sent = Vec::new();
-        for event in events {
-            sent.push(Queue::send(self, event).await);
-        }
-        sent
-    }
 }
 
 #[async_trait]

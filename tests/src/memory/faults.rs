@@ -34,10 +34,6 @@ impl Queue for OutOfService {
     async fn send(&self, _: &Event) -> Result<(), Unavailable> {
         Err(down())
     }
-
-    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
-        vec![Err(down()); events.len()]
-    }
 }
 
 #[async_trait]
@@ -69,14 +65,6 @@ impl Queue for FaultyQueue {
     async fn send(&self, event: &Event) -> Result<(), Unavailable> {
         let number = self.sent.fetch_add(1, Ordering::SeqCst);
         if self.refused.contains(&number) { Err(down()) } else { self.queue.send(event).await }
-    }
-
-    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
-        let mut sent = Vec::new();
-        for event in events {
-            sent.push(self.send(event).await);
-        }
-        sent
     }
 }
 
