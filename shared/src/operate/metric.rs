@@ -55,7 +55,7 @@ impl Fact<'_> {
         match self {
             Fact::Settled(flow, state, _) => vec![("Flow", flow), ("State", state.as_str())],
             Fact::Retried(flow) | Fact::Asked(flow) => vec![("Flow", flow)],
-            Fact::Deferred(flow, why) => vec![("Flow", flow), ("DeferralReason", why.as_str())],
+            Fact::Deferred(flow, why) => vec![("Flow", flow), ("Why", why.as_str())],
             Fact::Dead(flow, reason) | Fact::DeadAgain(flow, reason) => {
                 vec![("Flow", flow), ("Reason", reason.as_str())]
             }
@@ -97,4 +97,23 @@ fn millis(name: &'static str, took: Duration) -> Measure {
 pub trait Metrics: Send + Sync {
     /// Counts a fact. It never waits and never fails.
     fn put(&self, fact: &Fact<'_>);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Dashboards and alarms of deployed stacks name these.
+    #[test]
+    fn the_names_of_dimensions_stay() {
+        let facts = [
+            (Fact::Settled("f", State::Noop, None), vec![("Flow", "f"), ("State", "noop")]),
+            (Fact::Deferred("f", DeferralReason::Paused), vec![("Flow", "f"), ("Why", "paused")]),
+            (Fact::Dead("f", Reason::Stale), vec![("Flow", "f"), ("Reason", "stale")]),
+            (Fact::Breaker("crm", BreakerChange::Opened), vec![("Integration", "crm")]),
+        ];
+        for (fact, dimensions) in facts {
+            assert_eq!(fact.dimensions(), dimensions);
+        }
+    }
 }

@@ -17,11 +17,11 @@ use crate::limits::rates::{Decision, Limiter, Limits, Rate};
 pub struct Deferral {
     /// When it is worth another try.
     pub after: Duration,
-    /// DeferralReason.
+    /// Why the call is deferred.
     pub why: DeferralReason,
 }
 
-/// DeferralReason a call is deferred.
+/// Why a call is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeferralReason {
     /// An operator paused the integration. The gate does not know of it: whoever asks the switch says so.
