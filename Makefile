@@ -63,6 +63,7 @@ check: ## Formatting, lints, the core without AWS, the flows, the template
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo check -p shared --no-default-features
+	cargo check -p sim
 	@$(MAKE) --no-print-directory lint
 
 lint: ## Check what would be deployed: the flows, the template (cfn-lint, sam validate)

@@ -8,7 +8,7 @@
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
 //! - [`project`]: what holds of the project's own files: layout, names, documents.
 //! - [`security`]: what an attacker tries, and what an auditor asks.
-//! - [`sim`]: the three functions on a seeded schedule, with whatever can go wrong.
+//! - [`sim`]: the crate `sim` over our flows: many seeds, every fault at every call, and mutants.
 //! - [`signatures`]: our signatures against the providers' own libraries.
 //! - [`template`]: the numbers that the template's pieces must agree on.
 //!

@@ -8,7 +8,6 @@ use shared::ledger::State;
 use shared::operate::metric::Fact;
 
 use crate::fixtures::{flows, root};
-use crate::sim;
 
 /// The template, with each `!Ref` to a parameter in its place's own words.
 pub(crate) struct Template(Value);

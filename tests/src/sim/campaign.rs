@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use super::world::{Report, run};
+use sim::RunReport;
+
 use super::{mutants, seeds};
 
 /// How many seeds `make test` runs.
@@ -24,7 +25,7 @@ fn shard(shard: u64) {
     let seeds = number("SEEDS").unwrap_or(SEEDS);
     let (started, mut done, mut calls) = (Instant::now(), 0u64, 0);
     for seed in (0..seeds).filter(|seed| seed % SHARDS == shard) {
-        let report = run(seeds::drawn(seed));
+        let report = seeds::drawn(seed).run();
         (done, calls) = (done + 1, calls + report.calls);
         assert!(report.violation.is_none(), "{}", told(seed, &report));
         if done % 200 == 0 {
@@ -38,13 +39,13 @@ fn shard(shard: u64) {
 fn replay(seed: u64) {
     let name = std::env::var("MUTANT").unwrap_or_default();
     let mutant = mutants::ALL.iter().find(|mutant| mutant.name == name).unwrap_or(&mutants::NONE);
-    let report = run(seeds::with(seed, mutant));
+    let report = seeds::with(seed, mutant).run();
     println!("{}seed {seed}: timeline {:016x}", report.timeline, report.timeline.hash());
     assert!(report.violation.is_none(), "{}", told(seed, &report));
 }
 
 /// A failure, to be understood and to be seen again.
-fn told(seed: u64, report: &Report) -> String {
+fn told(seed: u64, report: &RunReport) -> String {
     let violation = report.violation.as_ref().map(|v| format!("{}: {}", v.invariant, v.seen)).unwrap_or_default();
     format!("\n{}\nviolated {violation}\nreplay it with: make sim SEED={seed}", report.timeline)
 }

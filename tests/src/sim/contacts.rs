@@ -1,13 +1,7 @@
 //! Whom the events are about: some agreed to hear from us, some did not, and some nobody knows.
 
-use futures::executor::block_on;
 use serde_json::{Value, json};
-use shared::base::id::EventId;
-use shared::effects::contact::{ContactUpsert, Contacts as _};
-use shared::model::ModelContacts;
-
-use super::flows::email;
-use crate::fixtures::NOW;
+use sim::KnownContact;
 
 /// The tenants of the shipped payloads and of our own flows.
 const TENANTS: [&str; 2] = ["acme", "sim"];
@@ -15,18 +9,19 @@ const TENANTS: [&str; 2] = ["acme", "sim"];
 /// How many entities events are about, at most.
 pub(super) const ENTITIES: u64 = 8;
 
+/// The address of an entity.
+pub(super) const EMAIL: &str = "entity{entity}@example.com";
+
 /// The contacts that are known when a run begins.
-pub(super) fn known() -> ModelContacts {
-    let contacts = ModelContacts::default();
-    for tenant in TENANTS {
-        for (entity, fields) in (0..ENTITIES).filter_map(|entity| Some((entity, fields(entity)?))) {
-            let fields = fields.as_object().expect("fields have names");
-            let upsert = ContactUpsert::new(tenant, &email(entity), fields).expect("a good contact");
-            let written = block_on(contacts.upsert(&upsert, &EventId::named("before"), NOW));
-            written.expect("the model answers");
-        }
-    }
-    contacts
+pub(super) fn known() -> Vec<KnownContact> {
+    let of = |tenant: &'static str| (0..ENTITIES).filter_map(move |entity| contact(tenant, entity));
+    TENANTS.into_iter().flat_map(of).collect()
+}
+
+fn contact(tenant: &str, entity: u64) -> Option<KnownContact> {
+    let email = EMAIL.replace("{entity}", &entity.to_string());
+    let fields = fields(entity)?.as_object().expect("fields have names").clone();
+    Some(KnownContact { tenant: tenant.to_owned(), email, fields })
 }
 
 fn fields(entity: u64) -> Option<Value> {

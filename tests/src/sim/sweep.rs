@@ -1,22 +1,21 @@
 //! Every fault at every call, one at a time.
 
-use super::faults::{Fault, Plan};
-use super::flows::{SHIPPED, VERSIONS, Version};
-use super::operators::Act;
-use super::partner::Conduct;
-use super::seeds::{scripted, single};
-use super::world::{Setup, World, run};
+use std::time::Duration;
+
+use sim::{Conduct, Fault, FaultPlan, OpeningConduct, OperatorAct, OperatorShift, RunSetup, Simulation};
+
+use super::seeds::{OURS, SHIPPED, drawn};
 
 /// Goes through every call of an undisturbed run, with each fault in its turn.
-fn every_fault(name: &str, setup: impl Fn(Plan) -> Setup, of: usize, part: usize) -> usize {
-    let calm = run(setup(Plan::Once(usize::MAX, Fault::Throttle, 0)));
+fn every_fault(name: &str, setup: impl Fn(FaultPlan) -> RunSetup, of: usize, part: usize) -> usize {
+    let calm = setup(FaultPlan::Once { call: usize::MAX, fault: Fault::Throttle }).run();
     assert_eq!(calm.violation, None, "{name}: {}", calm.timeline);
     let mut runs = 0;
-    for at in (0..calm.calls).filter(|at| at % of == part) {
+    for call in (0..calm.calls).filter(|call| call % of == part) {
         for fault in Fault::ALL {
-            let report = run(setup(Plan::Once(at, fault, 0)));
+            let report = setup(FaultPlan::Once { call, fault }).run();
             if let Some(violation) = report.violation {
-                panic!("\n{}\n{name}, call {at}, {fault}: violated {violation:?}", report.timeline);
+                panic!("\n{}\n{name}, call {call}, {fault}: violated {violation:?}", report.timeline);
             }
             runs += 1;
         }
@@ -24,9 +23,10 @@ fn every_fault(name: &str, setup: impl Fn(Plan) -> Setup, of: usize, part: usize
     runs
 }
 
-fn sweep(version: &Version, of: usize, part: usize) {
-    let flows = version.flows.all();
-    let runs: usize = flows.map(|flow| every_fault(&flow.name, |plan| single(version, flow, plan), of, part)).sum();
+fn sweep(simulation: &Simulation, of: usize, part: usize) {
+    let flows = simulation.scenario().versions[0].flows().all();
+    let calm = |flow: &str, plan| simulation.calm(flow, plan).expect("every flow has a recipe");
+    let runs: usize = flows.map(|flow| every_fault(&flow.name, |plan| calm(&flow.name, plan), of, part)).sum();
     println!("{runs} runs, each with one fault at one call");
 }
 
@@ -37,32 +37,40 @@ fn one_fault_at_every_call_of_the_shipped_flows() {
 
 #[test]
 fn one_fault_at_every_call_of_our_flows_0() {
-    sweep(&VERSIONS[0], 2, 0);
+    sweep(&OURS, 2, 0);
 }
 
 #[test]
 fn one_fault_at_every_call_of_our_flows_1() {
-    sweep(&VERSIONS[0], 2, 1);
+    sweep(&OURS, 2, 1);
 }
+
+use OperatorAct::{ApplyPlan, DropOne, MakePlan, OpenBatch, RunSchedule, StopBatch, TakeOneOn};
 
 const REFUSED: Conduct = Conduct::Refuse { status: 400, retry_after: None };
 const FAILING: Conduct = Conduct::Refuse { status: 503, retry_after: None };
 const SILENT: Conduct = Conduct::Hang { late: None };
 
-/// What operators do about what a partner's illness has parked: the flow, the illness, what they do.
-const SCRIPTS: [(&str, Conduct, &[Act]); 5] = [
-    ("sequence", REFUSED, &[World::open_for_all, World::stop_a_batch, World::open_for_all]),
-    ("latest", REFUSED, &[World::open_for_all, World::take_one_on, World::open_for_all, World::stop_a_batch]),
-    ("latest", FAILING, &[World::schedule, World::stop_a_batch, World::schedule]),
-    ("none", SILENT, &[World::plan, World::take_one_on, World::apply, World::plan, World::apply, World::open_for_all]),
-    ("stage", REFUSED, &[World::plan, World::plan, World::apply, World::take_one_on, World::drop_one]),
+/// What operators do about what partners have parked at first: the flow, how partners behave, what operators do.
+const SCRIPTS: [(&str, Conduct, &[OperatorAct]); 5] = [
+    ("sequence", REFUSED, &[OpenBatch, StopBatch, OpenBatch]),
+    ("latest", REFUSED, &[OpenBatch, TakeOneOn, OpenBatch, StopBatch]),
+    ("latest", FAILING, &[RunSchedule, StopBatch, RunSchedule]),
+    ("none", SILENT, &[MakePlan, TakeOneOn, ApplyPlan, MakePlan, ApplyPlan, OpenBatch]),
+    ("stage", REFUSED, &[MakePlan, MakePlan, ApplyPlan, TakeOneOn, DropOne]),
 ];
+
+/// A calm run of events that died of how partners behaved at first, while an operator does this.
+fn scripted(flow: &str, conduct: Conduct, acts: &[OperatorAct], plan: FaultPlan) -> RunSetup {
+    let mut setup = OURS.calm(flow, plan).expect("a flow of ours");
+    setup.opening = Some(OpeningConduct { conduct, lasts: Duration::from_secs(30) });
+    setup.shift = OperatorShift::Script(acts.to_vec());
+    setup
+}
 
 fn operate(of: usize, part: usize) {
     for (name, conduct, acts) in SCRIPTS {
-        let version = &VERSIONS[0];
-        let flow = version.flows.flow(name).expect("a flow of ours");
-        let runs = every_fault(name, |plan| scripted(version, flow, conduct, acts, plan), of, part);
+        let runs = every_fault(name, |plan| scripted(name, conduct, acts, plan), of, part);
         println!("{runs} runs of {name}, each with one fault at one call");
     }
 }
@@ -82,9 +90,9 @@ fn one_fault_at_every_call_of_what_operators_do_1() {
 fn a_seed_is_replayed_exactly() {
     let mut ticks = 0;
     for seed in [1, 2, 5, 8, 10, 13, 33] {
-        let first = run(super::seeds::drawn(seed)).timeline;
+        let first = drawn(seed).run().timeline;
         assert!(first.len() > 10, "seed {seed} does something");
-        assert_eq!(first.hash(), run(super::seeds::drawn(seed)).timeline.hash(), "seed {seed}");
+        assert_eq!(first.hash(), drawn(seed).run().timeline.hash(), "seed {seed}");
         ticks += first.to_string().matches("send tick").count();
     }
     assert!(ticks > 0, "the lane takes part");

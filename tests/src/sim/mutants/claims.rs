@@ -6,8 +6,8 @@ use shared::base::id::EventId;
 use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Progress, Row};
 use shared::model::ModelLedger;
 
-use super::super::containers::Models;
 use super::unknown;
+use sim::mutation::Models;
 
 type Claimed = Result<Result<Lease, NotClaimed>, Unavailable>;
 

@@ -14,10 +14,10 @@ use shared::ledger::Lease;
 use shared::operate::switchboard::BoardStore;
 
 /// Looks at caps, and counts nothing.
-pub(super) struct Uncounted(pub(super) Box<dyn Caps>);
+pub(super) struct UncountedCaps(pub(super) Box<dyn Caps>);
 
 #[async_trait]
-impl Caps for Uncounted {
+impl Caps for UncountedCaps {
     async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
         self.0.read(key).await
     }

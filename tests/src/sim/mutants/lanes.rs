@@ -8,6 +8,7 @@ use shared::ledger::batch::{Batch, BatchProgress, BatchStore, Batches};
 use shared::ledger::queue::{Tick, Ticks};
 use shared::ledger::{Progress as Effect, Row};
 use shared::operate::stale::Latest;
+use sim::STATED_RESULT;
 
 /// Writes the batches whatever others have written since.
 pub(super) struct Heedless(pub(super) Box<dyn BatchStore>);
@@ -25,10 +26,10 @@ impl BatchStore for Heedless {
 }
 
 /// Counts nothing that a batch replays.
-pub(super) struct Uncounted(pub(super) Box<dyn BatchStore>);
+pub(super) struct UncountedReplays(pub(super) Box<dyn BatchStore>);
 
 #[async_trait]
-impl BatchStore for Uncounted {
+impl BatchStore for UncountedReplays {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         self.0.read().await
     }
@@ -96,7 +97,7 @@ impl Latest for NothingApplied {
 /// Takes what an operator has seen for something that failed.
 pub(super) fn unsaid(row: &mut Row) {
     for entry in row.effects.values_mut() {
-        if matches!(&entry.progress, Effect::Done { result } if result.to_string().contains(super::SEEN)) {
+        if matches!(&entry.progress, Effect::Done { result } if result.to_string().contains(STATED_RESULT)) {
             entry.progress = Effect::Failed { error: "who knows".into() };
         }
     }

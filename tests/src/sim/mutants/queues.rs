@@ -11,15 +11,15 @@ use shared::ledger::queue::{DeadLetter, DeadLetters, Queue};
 use shared::ledger::{Admission, Admissions, Row};
 use shared::model::ModelQueue;
 
-use super::super::containers::{Models, Ports};
+use sim::mutation::{ContainerPorts, Models};
 
 /// The row that is written only after its message is sent.
 type Held = Arc<Mutex<Option<(Row, Timestamp)>>>;
 
 /// Sends before the row is written.
-pub(super) fn send_first(ports: Ports, _: &Models) -> Ports {
+pub(super) fn send_first(ports: ContainerPorts, _: &Models) -> ContainerPorts {
     let (held, admissions): (Held, Arc<dyn Admissions>) = (Held::default(), ports.admissions.into());
-    Ports {
+    ContainerPorts {
         admissions: Box::new(Later(Arc::clone(&held))),
         queue: Box::new(Sooner(ports.queue, held, admissions)),
         ..ports
@@ -55,10 +55,10 @@ impl Queue for Sooner {
 }
 
 /// Does not look at what the queue answers.
-pub(super) struct Careless(pub(super) Box<dyn Queue>);
+pub(super) struct IgnoresSendErrors(pub(super) Box<dyn Queue>);
 
 #[async_trait]
-impl Queue for Careless {
+impl Queue for IgnoresSendErrors {
     async fn send(&self, event: &Event) -> Result<(), Unavailable> {
         self.0.send(event).await.or(Ok(()))
     }

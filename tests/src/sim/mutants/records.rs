@@ -8,7 +8,7 @@ use shared::base::time::Timestamp;
 use shared::ledger::{Records, Row, Rows, State};
 
 /// The records, but for one thing.
-pub(super) struct Careless {
+pub(super) struct CarelessRecords {
     pub(super) records: Box<dyn Records>,
     pub(super) how: How,
 }
@@ -24,7 +24,7 @@ pub(super) enum How {
     Timeless,
 }
 
-impl Careless {
+impl CarelessRecords {
     pub(super) fn over(records: Box<dyn Records>, how: How) -> Box<dyn Records> {
         Box::new(Self { records, how })
     }
@@ -39,14 +39,14 @@ impl Careless {
 }
 
 #[async_trait]
-impl Rows for Careless {
+impl Rows for CarelessRecords {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(self.records.row(id).await?.map(|row| self.timed(row)))
     }
 }
 
 #[async_trait]
-impl Records for Careless {
+impl Records for CarelessRecords {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
         self.records.parked(limit).await
     }

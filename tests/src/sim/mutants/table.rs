@@ -1,7 +1,6 @@
 //! Which seed catches which mutant, by which invariant.
 
 use super::super::seeds;
-use super::super::world::run;
 use super::{ALL, Mutant};
 
 /// Every mutant is caught by one of so many seeds.
@@ -9,9 +8,9 @@ const SEEDS: u64 = 600;
 
 /// The first seed that catches a mutant, and the invariant that it violates. The product passes it.
 fn caught(mutant: &'static Mutant) -> Option<(u64, &'static str)> {
-    let caught = (0..SEEDS).find_map(|seed| Some((seed, run(seeds::with(seed, mutant)).violation?.invariant)));
+    let caught = (0..SEEDS).find_map(|seed| Some((seed, seeds::with(seed, mutant).run().violation?.invariant)));
     if let Some((seed, _)) = caught {
-        assert_eq!(run(seeds::drawn(seed)).violation, None, "seed {seed} fails without a mutant, too");
+        assert_eq!(seeds::drawn(seed).run().violation, None, "seed {seed} fails without a mutant, too");
     }
     caught
 }

@@ -1,0 +1,60 @@
+//! The hook for a protocol with one step broken: what a run puts in the product's place.
+//!
+//! The product has no such hook. A mutation wraps the ports of a container, writes rows by its own rules, or has
+//! batches handled in another way.
+
+use shared::base::errors::WriteError;
+use shared::ledger::Row;
+use shared::model::ModelLedger;
+
+pub use crate::containers::{ContainerPorts, Models};
+
+/// What a run does in another way than the product.
+#[derive(Clone, Copy)]
+pub struct Mutation {
+    /// The ports of each container that starts, from those of the product.
+    pub ports: fn(ContainerPorts, &Models) -> ContainerPorts,
+    /// How rows are written.
+    pub rules: RowRules,
+    /// What is done with batches, and with what people say.
+    pub handling: Handling,
+}
+
+impl Mutation {
+    /// The product as it is.
+    pub const NONE: Mutation =
+        Mutation { ports: |ports, _| ports, rules: RowRules::PRODUCT, handling: Handling::Product };
+}
+
+/// How rows are written.
+#[derive(Clone, Copy)]
+pub struct RowRules {
+    /// Writes the row of a worker that holds its lease.
+    pub hold: fn(&ModelLedger, Row) -> Result<(), WriteError>,
+    /// Changes the row of an event that is about to be replayed.
+    pub replayed: fn(&mut Row),
+}
+
+impl RowRules {
+    /// The product's way.
+    pub const PRODUCT: RowRules = RowRules { hold: |ledger, row| ledger.hold(&row), replayed: |_| () };
+}
+
+/// What is done with batches, and with what people say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handling {
+    /// What the product does.
+    Product,
+    /// Each message alone, so that nothing stops the tail of a group.
+    OneByOne,
+    /// The first message that failed is left out of the report.
+    OmitsAFailure,
+    /// Letters that were not parked are left out of the report.
+    OmitsUnparked,
+    /// What the product does, but a yes counts for whatever is asked when it arrives.
+    AnyHash,
+    /// What the product does, but an apply is a replay, whatever was planned.
+    AnyPlan,
+    /// What the product does, but the schedule does not come.
+    Unscheduled,
+}

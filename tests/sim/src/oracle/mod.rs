@@ -1,0 +1,272 @@
+//! The invariants, and what they are judged by.
+//!
+//! The oracle sees what the containers cannot: every row before and after each write that landed, every
+//! call that reached a partner, and what the partner really did.
+
+mod approvals;
+mod boards;
+mod budgets;
+mod calls;
+mod ends;
+mod guards;
+mod lanes;
+mod plans;
+mod rows;
+mod stale;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use serde_json::Value;
+use shared::arrival::event::Event;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::contact::{ContactId, Fields};
+use shared::flows::{Effect, Flow, Flows};
+use shared::ledger::queue::DeadLetter;
+use shared::ledger::{Row, State};
+use shared::model::{ModelContacts, ModelLatest, ModelLedger, RowChange};
+
+use crate::run::BrokenInvariant;
+use crate::scheduler::Scheduler;
+use crate::timeline::Who;
+
+/// No effect is applied twice at its partner, whatever its guarantee.
+pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
+/// What was acknowledged is succeeded at the end, or dead with its reason, its record and its payload.
+pub(crate) const NOTHING_LOST: &str = "nothing-lost";
+/// An intent without an outcome is said to be unknown, and is not tried again where nobody can be asked.
+pub(crate) const UNKNOWN_SURFACED: &str = "unknown-surfaced";
+/// Events of a group take effect in the order in which the queue took them.
+pub(crate) const ORDER: &str = "order";
+/// No effect is called more often than its policy allows, and nothing else counts as a call.
+pub(crate) const ATTEMPTS: &str = "attempts";
+/// A contact has no more retries than its budget.
+pub(crate) const RETRY_BUDGET: &str = "retry-budget";
+/// A partner has no more calls at once than it bears.
+pub(crate) const CONCURRENCY: &str = "concurrency";
+/// A partner is not called more often than it bears.
+pub(crate) const RATE: &str = "rate";
+/// Rows change only as the ledger's diagram says, and neither epoch nor step goes back.
+pub(crate) const LEGAL_ROWS: &str = "legal-rows";
+/// What is on the queue is in the ledger.
+pub(crate) const ROW_FIRST: &str = "row-first";
+/// No call is made without an intent on record.
+pub(crate) const INTENT_FIRST: &str = "intent-first";
+/// A letter is sent of an event that the ledger says is dead.
+pub(crate) const DEAD_BEFORE_LETTER: &str = "dead-before-letter";
+/// What the ledger says is done was done, and what it says surely failed was not.
+pub(crate) const LEDGER_IS_TRUE: &str = "ledger-is-true";
+/// In no stretch of time do more events reach an entity than a cap allows. Those that safe mode was on for
+/// are held to its tighter one.
+pub(crate) const CAP: &str = "cap";
+/// Nothing is called for a contact that did not agree at any moment since the event was claimed.
+pub(crate) const CONSENT: &str = "consent";
+/// Nothing is called that another guard refused all that time.
+pub(crate) const GUARDS: &str = "guards";
+/// A no-op names the guard of its flow that refused it.
+pub(crate) const NOOP_NAMED: &str = "noop-named";
+/// Where a flow wants it, a human has seen exactly what is done, and said yes to that.
+pub(crate) const APPROVED: &str = "approved";
+/// A question is posted at most once each time it was written down, and not before.
+pub(crate) const ASKED_ONCE: &str = "asked-once";
+/// What waits for a human is listed, with its payload.
+pub(crate) const WAITS_WITH_PAYLOAD: &str = "waits-with-payload";
+/// What was refused, rejected or dropped stays undone.
+pub(crate) const ENDED: &str = "ended";
+/// Nothing is called that is paused on the board its worker goes by, and no board is old.
+pub(crate) const PAUSED: &str = "paused";
+/// A batch never sends more than it may, and has counted whatever it has sent.
+pub(crate) const LANE_BOUNDED: &str = "lane-bounded";
+/// A batch replays an event once, and none that was parked or replayed after it began.
+pub(crate) const LANE_ONCE: &str = "lane-once";
+/// In no stretch of time do batches replay more to a partner than their rate.
+pub(crate) const LANE_RATE: &str = "lane-rate";
+/// After the faults are over every batch ends, and when it is done there is nothing that it could have replayed.
+pub(crate) const LANE_ENDS: &str = "lane-ends";
+/// What has ended goes on no more: nothing is sent that was not counted before.
+pub(crate) const STOPPED: &str = "stopped";
+/// What is applied is what the plan said, of the very row that it saw.
+pub(crate) const PLAN_IS_TRUE: &str = "plan-is-true";
+/// An operator's word on an effect stands.
+pub(crate) const RESOLVED: &str = "resolved";
+/// Where the latest wins, no replay intends a call after a newer event of its group has succeeded.
+pub(crate) const LATEST_WINS: &str = "latest-wins";
+/// After the faults are over, everything comes to rest.
+pub(crate) const REST: &str = "rest";
+
+/// How far two containers' clocks are apart, at most, and a little more for rounding.
+const CLOCKS: std::time::Duration = std::time::Duration::from_millis(1001);
+
+/// What operators state as a result of an effect that they have seen to have happened.
+pub const STATED_RESULT: &str = "seen-by-an-operator";
+
+/// Sees everything, and judges.
+pub(crate) struct Oracle {
+    ledger: ModelLedger,
+    contacts: ModelContacts,
+    latest: ModelLatest,
+    /// Every version of the flows that may be live.
+    versions: Vec<Flows>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    events: BTreeMap<EventId, Known>,
+    budgets: BTreeMap<String, budgets::BudgetUse>,
+    arrivals: BTreeMap<String, Vec<Timestamp>>,
+    arrived_on_queue: u64,
+    /// Attempts that were made without a token, and so without a call.
+    unprepared: u32,
+    /// What humans said yes to.
+    yes: BTreeSet<(EventId, String)>,
+    /// The questions, as buttons carry them.
+    questions: BTreeMap<String, approvals::QuestionCount>,
+    /// What was known of contacts before each change.
+    contacts: Vec<(Timestamp, ContactId, Option<Fields>)>,
+    boards: Vec<boards::WrittenBoard>,
+    knows: BTreeMap<Who, boards::KnownBoard>,
+    begun: BTreeMap<(EventId, Who), boards::ClaimedWork>,
+    /// The batches, by their ids.
+    lanes: BTreeMap<String, lanes::Lane>,
+    /// What operators planned, by the plans' names.
+    plans: BTreeMap<String, BTreeMap<EventId, plans::PlannedReplay>>,
+}
+
+/// What is known of one event.
+#[derive(Default)]
+struct Known {
+    event: Option<Event>,
+    flow: String,
+    group: String,
+    trace: String,
+    acknowledged: bool,
+    /// Its place among all that the queue took.
+    place: Option<u64>,
+    /// Whether it was dead, or the queue gave up on it.
+    lost_its_place: bool,
+    /// How often a worker took it over from another that was gone, since the last replay.
+    takeovers: u32,
+    /// The same, since it came.
+    takeovers_ever: u32,
+    /// How often a call of each effect was tried since the last replay, and how often one arrived.
+    tries: BTreeMap<String, u32>,
+    calls: BTreeMap<String, u32>,
+    /// The epoch of each effect's last intent.
+    intents: BTreeMap<String, u64>,
+    /// What the plan that it was last replayed by says of its effects.
+    fates: plans::Fates,
+    /// Whether an effect happened, as operators said.
+    verdicts: BTreeMap<String, bool>,
+    /// When its row was last written.
+    written_at: Option<Timestamp>,
+    /// When a call was intended, and whether its worker had stood still before.
+    intended: Vec<(Timestamp, bool)>,
+}
+
+impl Oracle {
+    pub(crate) fn new(
+        ledger: ModelLedger,
+        contacts: ModelContacts,
+        latest: ModelLatest,
+        versions: Vec<Flows>,
+    ) -> Arc<Self> {
+        Arc::new(Oracle { ledger, contacts, latest, versions, seen: Mutex::default() })
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The flow of that name in each version.
+    fn flows<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o Flow> {
+        self.versions.iter().filter_map(move |flows| flows.flow(name))
+    }
+
+    /// The effect as some version has it.
+    fn effect<'o>(&'o self, flow: &'o str, effect: &'o str) -> Option<&'o Effect> {
+        self.flows(flow).flat_map(|flow| &flow.effects).find(|known| known.id == effect)
+    }
+
+    /// What an operator states as the result of an effect that happened.
+    pub(crate) fn stated(&self, flow: &str, effect: &str) -> Value {
+        let names = self.effect(flow, effect).into_iter().flat_map(|effect| effect.result.keys());
+        names.map(|name| (name.clone(), Value::from(STATED_RESULT))).collect()
+    }
+
+    fn row(&self, id: &EventId) -> Option<Row> {
+        self.ledger.get(id)
+    }
+
+    /// The queue is sent an event. The ledger must know it.
+    pub(crate) fn sent(&self, event: &Event, scheduler: &Scheduler) {
+        if self.row(&event.id).is_none() {
+            scheduler.violated(violated(ROW_FIRST, format!("{} is sent, and has no row", event.id)));
+        }
+        let mut seen = self.seen();
+        seen.arrived_on_queue += 1;
+        let place = seen.arrived_on_queue;
+        let known = seen.events.entry(event.id.clone()).or_default();
+        known.event.get_or_insert_with(|| event.clone());
+        known.group.clone_from(&event.group);
+        known.place.get_or_insert(place);
+    }
+
+    /// A sender was told that we have its event.
+    pub(crate) fn acknowledged(&self, id: &EventId) {
+        self.seen().events.entry(id.clone()).or_default().acknowledged = true;
+    }
+
+    /// A letter arrives. Its event has lost its place, even if a copy of its message succeeds.
+    pub(crate) fn given_up(&self, body: &str) {
+        if let Ok(event) = serde_json::from_str::<Event>(body) {
+            self.seen().events.entry(event.id).or_default().lost_its_place = true;
+        }
+    }
+
+    /// A token could not be read.
+    pub(crate) fn unprepared(&self) {
+        self.seen().unprepared += 1;
+    }
+
+    /// Looks at every write that landed since the last look, by a worker that stood still before or did not.
+    pub(crate) fn observe(&self, scheduler: &Scheduler, stalled: bool) {
+        for change in self.ledger.take_changes() {
+            report(scheduler, self.verdicts_stand(&change));
+            report(scheduler, self.applies(&change));
+            report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));
+            report(scheduler, self.judge(&change, scheduler.now(), stalled));
+            self.asks(&change);
+            report(scheduler, self.waits(&change.after));
+            report(scheduler, self.names_its_guard(&change.after));
+        }
+    }
+
+    /// A dead letter is sent. Its row must say so, unless it was replayed since.
+    pub(crate) fn buried(&self, letter: &DeadLetter, scheduler: &Scheduler) {
+        let Ok(event) = serde_json::from_str::<Event>(&letter.body) else { return };
+        let row = self.row(&event.id);
+        let dead = row.as_ref().is_some_and(|row| row.state == State::Dead || event.replay < row.replay);
+        let state = row.map_or("none", |row| row.state.as_str());
+        let seen = format!("{} is {state}, and a letter of it is sent", event.id);
+        report(scheduler, if dead { Ok(()) } else { Err(violated(DEAD_BEFORE_LETTER, seen)) });
+    }
+}
+
+/// Who had an event replayed, and why, as its history tells: `replay 2 by ada (batch 7): they are back`.
+fn replayed_by(RowChange { before, after }: &RowChange) -> Option<(&str, &str)> {
+    before.as_ref().filter(|before| before.state == State::Dead && after.replay > before.replay)?;
+    let what = after.history.last()?.what.strip_prefix("replay ")?;
+    what.split_once(" by ")?.1.split_once(": ")
+}
+
+fn violated(invariant: &'static str, seen: impl Into<String>) -> BrokenInvariant {
+    BrokenInvariant { invariant, seen: seen.into() }
+}
+
+fn report(scheduler: &Scheduler, judged: Result<(), BrokenInvariant>) {
+    if let Err(violation) = judged {
+        scheduler.violated(violation);
+    }
+}

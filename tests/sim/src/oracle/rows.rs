@@ -1,0 +1,134 @@
+//! Which rows may follow which.
+
+use shared::base::time::Timestamp;
+use shared::flows::Guarantee;
+use shared::ledger::{Progress, Row, State};
+use shared::model::RowChange;
+
+use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, Oracle, UNKNOWN_SURFACED, violated};
+use crate::run::BrokenInvariant;
+
+impl Oracle {
+    /// Judges one write.
+    pub(super) fn judge(&self, change: &RowChange, now: Timestamp, stalled: bool) -> Result<(), BrokenInvariant> {
+        let after = &change.after;
+        legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
+        let (mut seen, mut intends) = (self.seen(), false);
+        let unprepared = seen.unprepared;
+        let known = seen.events.entry(after.id.clone()).or_default();
+        known.flow.clone_from(&after.flow);
+        known.trace = after.trace.id();
+        known.written_at = Some(now);
+        known.lost_its_place |= matches!(after.state, State::Dead | State::AwaitingApproval);
+        if let Some(before) = &change.before {
+            known.take_over(before, after);
+            self.doubts(known, before, after)?;
+            if known.intend(before, after) {
+                known.intended.push((now, stalled));
+                intends = !stalled;
+            }
+        }
+        known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())?;
+        if intends { self.is_latest(&seen, after) } else { Ok(()) }
+    }
+
+    /// Where nobody can be asked, what is unknown stays unknown until an operator says otherwise.
+    fn doubts(&self, known: &mut Known, before: &Row, after: &Row) -> Result<(), BrokenInvariant> {
+        for (id, entry) in &before.effects {
+            let none = self.effect(&after.flow, id).is_some_and(|effect| effect.guarantee == Guarantee::None);
+            let lost = known.intents.get(id).is_some_and(|epoch| *epoch < after.epoch);
+            let doubtful = match entry.progress {
+                Progress::Intent => lost,
+                Progress::Unknown { .. } => true,
+                Progress::Failed { .. } | Progress::Skipped | Progress::Done { .. } => false,
+            };
+            let said = after.effects.get(id).map(|entry| &entry.progress);
+            let still = matches!(said, Some(Progress::Unknown { .. })) || said == Some(&entry.progress);
+            if none && doubtful && !still && before.state != State::Dead {
+                let seen = format!("{}: `{id}` was {:?} and is {said:?}", after.id, entry.progress);
+                return Err(violated(UNKNOWN_SURFACED, seen));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Takes in which calls are intended, and says whether any is that was not.
+    fn intend(&mut self, before: &Row, after: &Row) -> bool {
+        let new = |id: &String, attempts| before.effects.get(id).is_none_or(|old| old.attempts < attempts);
+        let intents = after.effects.iter().filter(|(_, entry)| entry.progress == Progress::Intent);
+        let intents: Vec<&String> = intents.filter(|(id, entry)| new(id, entry.attempts)).map(|(id, _)| id).collect();
+        self.intents.extend(intents.iter().map(|id| ((*id).clone(), after.epoch)));
+        !intents.is_empty()
+    }
+
+    fn take_over(&mut self, before: &Row, after: &Row) {
+        if after.replay > before.replay && before.state == State::Dead {
+            (self.takeovers, self.tries, self.calls) = Default::default();
+        }
+        if before.state == State::Running && after.epoch > before.epoch {
+            self.takeovers += 1;
+            self.takeovers_ever += 1;
+        }
+    }
+
+    /// An attempt is a call that was tried, or an intent whose worker was lost before or after its call.
+    /// What calls no partner may be done as often as anybody likes.
+    fn count<'f>(
+        &self,
+        after: &'f Row,
+        unprepared: u32,
+        partner: impl Fn(&'f str) -> Option<&'f str>,
+    ) -> Result<(), BrokenInvariant> {
+        for (id, entry) in after.effects.iter().filter(|(id, _)| partner(id).is_some()) {
+            let tries = self.tries.get(id).copied().unwrap_or_default();
+            let intent = u32::from(entry.progress == Progress::Intent);
+            if entry.attempts > tries + self.takeovers + intent + unprepared {
+                let seen = format!("{}: {} attempts of `{id}` after {tries} tries", after.id, entry.attempts);
+                return Err(violated(ATTEMPTS, seen));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn legal(RowChange { before, after }: &RowChange, now: Timestamp) -> Result<(), String> {
+    let Some(before) = before else {
+        let born = (after.state == State::Queued && after.epoch == 0) || after.parked.is_some();
+        return if born { Ok(()) } else { Err(format!("is born {}", after.state.as_str())) };
+    };
+    for (id, entry) in before.effects.iter().filter(|(_, entry)| matches!(entry.progress, Progress::Done { .. })) {
+        if after.effects.get(id).map(|after| &after.progress) != Some(&entry.progress) {
+            return Err(format!("`{id}` was done, and is not any more"));
+        }
+    }
+    let step = |row: &Row| format!("{} e{} s{}", row.state.as_str(), row.epoch, row.step);
+    match follows(before, after, now) {
+        true => Ok(()),
+        false => Err(format!("from {} to {}", step(before), step(after))),
+    }
+}
+
+fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
+    let due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now + CLOCKS);
+    let free = match before.state {
+        State::Queued => true,
+        State::Retrying => due(before.retry_at),
+        State::Running => due(before.lease_until),
+        State::Succeeded | State::Noop | State::AwaitingApproval | State::Dead | State::Dropped => false,
+    };
+    match (after.epoch.checked_sub(before.epoch), before.state, after.state) {
+        // The same write again changes nothing.
+        (Some(0), ..) if after.step == before.step => after == before,
+        (Some(0), State::Running, _) => after.step > before.step && after.state != State::Queued,
+        (Some(0), State::Dead, State::Dead) => after.step > before.step,
+        (Some(1), _, State::Running) => free && after.replay == before.replay,
+        (Some(1), State::Dead | State::AwaitingApproval, State::Queued) => after.replay == before.replay + 1,
+        (Some(1), State::AwaitingApproval, State::Noop) => after.parked.is_none(),
+        (Some(1), State::Dead | State::AwaitingApproval, State::Dropped) => after.parked.is_none(),
+        // The queue gave up on it.
+        (Some(1), _, State::Dead) => free && after.parked.is_some(),
+        _ => false,
+    }
+}

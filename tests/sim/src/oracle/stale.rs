@@ -1,0 +1,35 @@
+//! What a newer event of its entity has overtaken.
+
+use futures::executor::block_on;
+use shared::arrival::event::Event;
+use shared::base::id::EventId;
+use shared::ledger::{Row, State};
+use shared::operate::stale;
+
+use super::{LATEST_WINS, Oracle, Seen, violated};
+use crate::run::BrokenInvariant;
+
+impl Oracle {
+    /// A replay intends a call. Where the latest wins, no newer event of its group has succeeded.
+    pub(super) fn is_latest(&self, seen: &Seen, row: &Row) -> Result<(), BrokenInvariant> {
+        let event = |id: &EventId| seen.events.get(id).and_then(|known| known.event.as_ref());
+        let Some(this) = event(&row.id) else { return Ok(()) };
+        let newer = |other: &Event| other.group == this.group && other.received_at > this.received_at;
+        let overtakes = |other: &Row| {
+            other.flow == row.flow && other.state == State::Succeeded && event(&other.id).is_some_and(newer)
+        };
+        let judged = row.replay > 0 && self.flows(&row.flow).all(|flow| flow.latest_wins);
+        match self.ledger.rows().iter().find(|other| judged && overtakes(other)) {
+            Some(other) => Err(violated(LATEST_WINS, format!("{} is replayed after {}", row.id, other.id))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a replay is held back, because a newer event of its entity was applied or is just about to be
+    /// closed.
+    pub(super) fn is_held_back(&self, seen: &Seen, row: &Row) -> bool {
+        let Some(event) = seen.events.get(&row.id).and_then(|known| known.event.as_ref()) else { return false };
+        let overtaken = |flow| block_on(stale::overtaken(&self.latest, flow, event)).unwrap_or_default();
+        self.flows(&row.flow).any(|flow| overtaken(flow).is_some())
+    }
+}

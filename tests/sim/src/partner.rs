@@ -1,0 +1,278 @@
+//! The partners: they do as they are asked or misbehave, and keep what they promise.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::request::PartnerRequest;
+use shared::flows::{Flows, Guarantee};
+
+use crate::ports::Seat;
+use crate::scheduler::{Actor, Due, Scheduler};
+use crate::timeline::Who;
+
+/// What a partner does with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conduct {
+    /// As it is asked.
+    Well,
+    /// As it is asked, slowly.
+    Slow,
+    /// No connection comes about.
+    Unreachable,
+    /// Nothing is done, and it says so.
+    Refuse {
+        /// The status that it answers with.
+        status: u16,
+        /// When it wants to be asked again, in seconds.
+        retry_after: Option<u64>,
+    },
+    /// It answers 500, which says nothing.
+    Fail {
+        /// Whether it did what it was asked for.
+        applied: bool,
+    },
+    /// It does not answer in time.
+    Hang {
+        /// How long after the call it does what it was asked for, if it does.
+        late: Option<Duration>,
+    },
+}
+
+impl Conduct {
+    /// One of the bad ones.
+    pub(crate) fn drawn(scheduler: &Scheduler) -> Self {
+        match scheduler.below(12) {
+            0 => Conduct::Unreachable,
+            1 | 2 => Conduct::Refuse { status: 429, retry_after: Some(1 + scheduler.below(20)) },
+            3 => Conduct::Refuse { status: 503, retry_after: None },
+            4 => Conduct::Refuse { status: 400, retry_after: None },
+            5 => Conduct::Fail { applied: false },
+            6 => Conduct::Fail { applied: true },
+            7 => Conduct::Hang { late: None },
+            8 => Conduct::Hang { late: Some(Duration::ZERO) },
+            9 => Conduct::Hang { late: Some(scheduler.between(Duration::ZERO, LATEST)) },
+            _ => Conduct::Slow,
+        }
+    }
+}
+
+impl fmt::Display for Conduct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Conduct::Well => write!(f, "200"),
+            Conduct::Slow => write!(f, "200, slowly"),
+            Conduct::Unreachable => write!(f, "unreachable"),
+            Conduct::Refuse { status, .. } => write!(f, "{status}"),
+            Conduct::Fail { applied: true } => write!(f, "500, and did it"),
+            Conduct::Fail { applied: false } => write!(f, "500, and did not do it"),
+            Conduct::Hang { late: None } => write!(f, "hangs, and does not do it"),
+            Conduct::Hang { late: Some(late) } => write!(f, "hangs, and does it after {} ms", late.as_millis()),
+        }
+    }
+}
+
+/// How every partner behaves when a run starts, so that much is parked.
+#[derive(Clone, Copy, Debug)]
+pub struct OpeningConduct {
+    /// What partners do.
+    pub conduct: Conduct,
+    /// For how long.
+    pub lasts: Duration,
+}
+
+/// The longest that a partner takes to do what it did not answer to, and to let a lookup find what it
+/// has done. Together they are shorter than any flow's `lookup.after`, by more than clocks differ.
+const LATEST: Duration = Duration::from_secs(3);
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// All partners.
+pub(crate) struct Partner {
+    flows: Flows,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When each effect of each event was applied.
+    applied: BTreeMap<(EventId, String), Vec<Timestamp>>,
+    /// The keys that are remembered: until when, and what was answered.
+    keys: BTreeMap<(String, String), (Timestamp, Value)>,
+    /// Whom a partner is busy with, by integration.
+    connections: BTreeMap<String, Vec<Who>>,
+    /// The questions in the room, as their buttons carry them.
+    questions: Vec<String>,
+}
+
+/// A request that has arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) integration: String,
+    /// The event and the effect, from the key or, for a question, from the trace.
+    pub(crate) key: Option<String>,
+    pub(crate) trace: String,
+    /// What a message in a room asks, as its buttons carry it.
+    pub(crate) question: Option<String>,
+}
+
+impl Arrival {
+    /// The event and the effect that our key names.
+    pub(crate) fn effect(&self) -> Option<(EventId, String)> {
+        let mut parts = self.key.as_ref()?.split('/');
+        Some((EventId::named(parts.next()?), parts.next()?.to_owned()))
+    }
+}
+
+/// A call that a partner is busy with.
+pub(crate) struct OpenConnection {
+    partner: Arc<Partner>,
+    integration: String,
+    who: Who,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut state = self.partner.state();
+        let connections = state.connections.entry(self.integration.clone()).or_default();
+        if let Some(index) = connections.iter().position(|who| *who == self.who) {
+            connections.remove(index);
+        }
+    }
+}
+
+impl Partner {
+    pub(crate) fn new(flows: Flows) -> Arc<Self> {
+        Arc::new(Partner { flows, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Reads who asks for what.
+    pub(crate) fn arrival(&self, request: &PartnerRequest) -> Arrival {
+        let header = |name: &str| {
+            let found = request.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone())
+        };
+        let partner = self.flows.integration(&request.integration);
+        let key = partner.and_then(|partner| header(&partner.idempotency_header));
+        let trace = header("traceparent").and_then(|value| value.split('-').nth(1).map(str::to_owned));
+        let buttons = request.body.as_ref().map(|body| &body["blocks"][3]["elements"]);
+        let question = buttons.and_then(|buttons| buttons[0]["value"].as_str()).map(str::to_owned);
+        Arrival { integration: request.integration.clone(), key, trace: trace.unwrap_or_default(), question }
+    }
+
+    /// Takes a call, and reports whether it should have been made.
+    pub(crate) fn arrive(self: &Arc<Self>, arrival: &Arrival, seat: &Seat) -> OpenConnection {
+        let at_once = {
+            let mut state = self.state();
+            let connections = state.connections.entry(arrival.integration.clone()).or_default();
+            connections.push(seat.who);
+            connections.iter().filter(|who| !seat.scheduler.is_stalled(**who)).count()
+        };
+        seat.oracle.called(arrival, at_once, seat);
+        OpenConnection { partner: Arc::clone(self), integration: arrival.integration.clone(), who: seat.who }
+    }
+
+    /// Does what is asked, as the partner promises: once a key where it honours keys. Says the status
+    /// and the body.
+    pub(crate) fn apply(&self, arrival: &Arrival, seat: &Seat) -> (u16, Value) {
+        let now = seat.scheduler.now();
+        if let Some(question) = &arrival.question {
+            return self.show(question, seat);
+        }
+        let Some((event, effect)) = arrival.effect() else { return self.answer_lookup(arrival, seat) };
+        let body = self.body(&arrival.integration, &format!("id-{}", event.as_str().get(..6).unwrap_or_default()));
+        let key = (arrival.integration.clone(), arrival.key.clone().unwrap_or_default());
+        let mut state = self.state();
+        if self.honours_keys(&arrival.integration) {
+            if let Some((_, body)) = state.keys.get(&key).filter(|(until, _)| now < *until) {
+                return (200, body.clone());
+            }
+            let window = self.flows.integration(&arrival.integration).map(|partner| partner.key_window);
+            state.keys.insert(key, (now + window.unwrap_or_default(), body.clone()));
+        }
+        let applied = state.applied.entry((event.clone(), effect.clone())).or_default();
+        applied.push(now);
+        let times = applied.len();
+        drop(state);
+        seat.oracle.applied(&event, &effect, times, &seat.scheduler);
+        (200, body)
+    }
+
+    /// When an effect was applied.
+    pub(crate) fn applied(&self, event: &EventId, effect: &str) -> Vec<Timestamp> {
+        self.state().applied.get(&(event.clone(), effect.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// Shows a question in the room. People press its buttons: nobody, somebody, somebody else again.
+    fn show(&self, question: &str, seat: &Seat) -> (u16, Value) {
+        seat.oracle.asked(question, &seat.scheduler);
+        let mut state = self.state();
+        state.questions.push(question.to_owned());
+        let number = state.questions.len() - 1;
+        for _ in 0..seat.scheduler.below(4) {
+            let after = seat.scheduler.between(Duration::from_secs(1), Duration::from_secs(1200));
+            seat.scheduler.after(after, Due::Act(Actor::Press(number)));
+        }
+        (200, json!({"ok": true}))
+    }
+
+    /// The question of this number.
+    pub(crate) fn question(&self, number: usize) -> String {
+        self.state().questions[number].clone()
+    }
+
+    fn answer_lookup(&self, arrival: &Arrival, seat: &Seat) -> (u16, Value) {
+        let Some((event, effect)) = seat.oracle.looked_up(arrival) else { return (404, json!({})) };
+        let settled = |at: &Timestamp| *at + SETTLING <= seat.scheduler.now();
+        match self.applied(&event, &effect).iter().any(settled) {
+            true => (200, self.body(&arrival.integration, "found")),
+            false => (404, json!({})),
+        }
+    }
+
+    fn honours_keys(&self, integration: &str) -> bool {
+        let effects = self.flows.all().flat_map(|flow| &flow.effects);
+        effects
+            .into_iter()
+            .any(|effect| effect.integration() == Some(integration) && effect.guarantee == Guarantee::Native)
+    }
+
+    /// An answer with something wherever a flow looks for something.
+    fn body(&self, integration: &str, id: &str) -> Value {
+        let mut body = json!({});
+        let effects = self.flows.all().flat_map(|flow| &flow.effects);
+        for effect in effects.filter(|effect| effect.integration() == Some(integration)) {
+            let found = effect.lookup.iter().map(|lookup| lookup.found.as_str());
+            for pointer in effect.result.values().map(String::as_str).chain(found) {
+                plant(&mut body, pointer, id);
+            }
+        }
+        body
+    }
+}
+
+/// Puts a text at a JSON pointer, making objects and arrays on the way.
+fn plant(body: &mut Value, pointer: &str, text: &str) {
+    let mut place = body;
+    for part in pointer.split('/').skip(1) {
+        place = match part.parse::<usize>() {
+            Ok(index) => {
+                if !place.is_array() {
+                    *place = json!([]);
+                }
+                let items = place.as_array_mut().expect("it was made one");
+                items.resize(items.len().max(index + 1), Value::Null);
+                &mut items[index]
+            }
+            Err(_) => &mut place[part],
+        };
+    }
+    *place = json!(text);
+}

@@ -1,0 +1,105 @@
+//! The event source mappings: they receive batches, invoke, and delete what was done.
+
+use std::time::Duration;
+
+use processor::{Processor, process_batch};
+use replay::park_batch;
+use shared::base::time::Timestamp;
+use shared::ledger::queue::Received;
+use shared::model::{Delivered, ModelQueue};
+
+use crate::containers::{InvocationEnd, LoadedFunction, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};
+use crate::mutation::Handling;
+use crate::scheduler::Actor;
+use crate::timeline::Who;
+use crate::world::SimWorld;
+
+/// How often a delete is lost, so that the message comes again.
+const LOST_DELETES: f64 = 0.03;
+
+/// How long a mapping waits when all containers are busy.
+const BUSY: Duration = Duration::from_millis(700);
+
+impl SimWorld {
+    pub(crate) fn receive_events(&mut self) {
+        if !self.polls_now(Actor::Events) {
+            return;
+        }
+        let Some((who, LoadedFunction::Processor(processor))) = self.idle(|who| matches!(who, Who::Processor(_)))
+        else {
+            return self.poll_at(Actor::Events, BUSY);
+        };
+        let batch = self.receive(&self.models.events.clone(), who);
+        if batch.is_empty() {
+            return;
+        }
+        let deadline = self.scheduler.now() + PROCESSOR_TIMEOUT;
+        let handling = self.setup.mutation.handling;
+        let work = async move {
+            let messages = batch.iter().map(Delivered::received).collect();
+            let kept = handled(handling, &processor, messages, deadline).await;
+            InvocationEnd::Processed(batch, kept)
+        };
+        self.invoke(who, PROCESSOR_TIMEOUT, None, work);
+    }
+
+    pub(crate) fn receive_letters(&mut self) {
+        if !self.polls_now(Actor::Letters) {
+            return;
+        }
+        let Some((who, LoadedFunction::Replay(replay))) = self.idle(|who| matches!(who, Who::Replay(_))) else {
+            return self.poll_at(Actor::Letters, BUSY);
+        };
+        let batch = self.receive(&self.models.letters.clone(), who);
+        if batch.is_empty() {
+            return;
+        }
+        batch.iter().for_each(|letter| self.oracle.given_up(&letter.body));
+        let handling = self.setup.mutation.handling;
+        let work = async move {
+            let kept = park_batch(&replay, batch.iter().map(Delivered::received).collect()).await;
+            let kept = if handling == Handling::OmitsUnparked { Vec::new() } else { kept };
+            InvocationEnd::Parked(batch, kept)
+        };
+        self.invoke(who, REPLAY_TIMEOUT, None, work);
+    }
+
+    fn receive(&self, queue: &ModelQueue, who: Who) -> Vec<Delivered> {
+        let most = usize::try_from(1 + self.scheduler.below(10)).unwrap_or(1);
+        let batch = queue.receive(most);
+        for delivered in &batch {
+            let about = format!("{} for {who}", delivered.message_id);
+            let outcome = format!("{} the {}. time", delivered.receipt, delivered.receives);
+            self.scheduler.note(Who::Cloud, "receive", &about, &outcome, None);
+        }
+        batch
+    }
+
+    /// Deletes what was not kept. A delete that is lost is a duplicate delivery.
+    pub(crate) fn delete(&mut self, queue: &ModelQueue, batch: Vec<Delivered>, kept: &[String]) {
+        for delivered in batch.iter().filter(|delivered| !kept.contains(&delivered.message_id)) {
+            if !self.scheduler.healed() && self.scheduler.happens(LOST_DELETES) {
+                self.scheduler.note(Who::Cloud, "delete", &delivered.message_id, "lost", None);
+                continue;
+            }
+            self.scheduler.note(Who::Cloud, "delete", &delivered.message_id, &delivered.receipt, None);
+            queue.delete(&delivered.receipt);
+        }
+    }
+}
+
+async fn handled(handling: Handling, processor: &Processor, batch: Vec<Received>, deadline: Timestamp) -> Vec<String> {
+    match handling {
+        Handling::OneByOne => {
+            let mut kept = Vec::new();
+            for message in batch {
+                kept.extend(process_batch(processor, vec![message], deadline).await);
+            }
+            kept
+        }
+        Handling::OmitsAFailure => process_batch(processor, batch, deadline).await.into_iter().skip(1).collect(),
+        Handling::Product | Handling::OmitsUnparked | Handling::AnyHash | Handling::AnyPlan | Handling::Unscheduled => {
+            process_batch(processor, batch, deadline).await
+        }
+    }
+}

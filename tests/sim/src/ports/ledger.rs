@@ -1,0 +1,117 @@
+//! The ledger, one step at a time.
+
+use async_trait::async_trait;
+use futures::executor::block_on;
+use shared::arrival::event::Event;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
+use shared::model::ModelLedger;
+
+use super::{PortCall, Seat, short, told};
+use crate::mutation::RowRules;
+
+/// The ledger of one container.
+#[derive(Clone)]
+pub(crate) struct SimLedger {
+    pub(crate) seat: Seat,
+    pub(crate) ledger: ModelLedger,
+    pub(crate) rules: RowRules,
+}
+
+impl SimLedger {
+    async fn hold(&self, name: &'static str, row: &Row) -> Result<(), WriteError> {
+        let hold = self.rules.hold;
+        let (ledger, late) = (self.ledger.clone(), row.clone());
+        let about = format!("{} e{} s{}", short(row.id.as_str()), row.epoch, row.step);
+        let call = PortCall::of(name, &about).with_echo(move || drop(hold(&ledger, late)));
+        let write = async { hold(&self.ledger, row.clone()).map(|()| row.state.as_str()) };
+        self.seat
+            .call(call, write, |answer| answer.as_ref().map_or_else(ToString::to_string, |s| (*s).into()))
+            .await??;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Admissions for SimLedger {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        let tell = |answer: &Result<Admission, Unavailable>| match answer {
+            Ok(Admission::New) => "new".into(),
+            Ok(Admission::Duplicate(row)) => format!("duplicate of {}", row.state.as_str()),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(PortCall::of("admit", short(row.id.as_str())), self.ledger.admit(row, now), tell).await?
+    }
+}
+
+#[async_trait]
+impl Claims for SimLedger {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
+        let tell = |answer: &Result<Result<Lease, NotClaimed>, Unavailable>| match answer {
+            Ok(Ok(lease)) => format!("epoch {}", lease.row().epoch),
+            Ok(Err(NotClaimed::Dead(_))) => "refused: dead".into(),
+            Ok(Err(found)) => format!("refused: {found:?}"),
+            Err(error) => error.to_string(),
+        };
+        self.seat.oracle.claims(id, &self.seat);
+        self.seat.call(PortCall::of("claim", short(id.as_str())), self.ledger.claim(id, claim), tell).await?
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.hold("record", lease.row()).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.hold("close", closed.row()).await
+    }
+}
+
+#[async_trait]
+impl Rows for SimLedger {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        let tell = |answer: &Result<Option<Row>, Unavailable>| match answer {
+            Ok(Some(row)) => row.state.as_str().into(),
+            Ok(None) => "none".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(PortCall::of("row", short(id.as_str())), self.ledger.row(id), tell).await?
+    }
+}
+
+#[async_trait]
+impl Records for SimLedger {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.seat.call(PortCall::of("parked", ""), self.ledger.parked(limit), told).await?
+    }
+
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.seat.call(PortCall::of("waiting", ""), self.ledger.waiting(since, until, limit), told).await?
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        self.seat
+            .call(PortCall::of("keep", short(event.id.as_str())), self.ledger.keep(event, expires_at), told)
+            .await?
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.seat.call(PortCall::of("kept", short(id.as_str())), self.ledger.kept(id), told).await?
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.seat.call(PortCall::of("forget", short(event.id.as_str())), self.ledger.forget(event), told).await?
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        let mut next = next.clone();
+        if next.replay > seen.map_or(0, |row| row.replay) {
+            (self.rules.replayed)(&mut next);
+        }
+        let about = format!("{} e{} {}", short(next.id.as_str()), next.epoch, next.state.as_str());
+        let (ledger, late) = (self.ledger.clone(), (seen.cloned(), next.clone()));
+        let again = move || drop(block_on(ledger.replace(late.0.as_ref(), &late.1)));
+        self.seat.call(PortCall::of("replace", &about).with_echo(again), self.ledger.replace(seen, &next), told).await?
+    }
+}

@@ -1,0 +1,104 @@
+//! Calls to partners, one step at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::effects::outcome::{NoAnswer, PartnerAnswer};
+use shared::effects::request::{PartnerRequest, Partners};
+
+use super::{Seat, short};
+use crate::faults::Fault;
+use crate::partner::{Arrival, Conduct, OpeningConduct, Partner};
+use crate::scheduler::Due;
+
+/// The partners, as one container sees them.
+#[derive(Clone)]
+pub(crate) struct SimPartners {
+    pub(crate) seat: Seat,
+    pub(crate) partner: Arc<Partner>,
+    /// How often a partner misbehaves.
+    pub(crate) mood: f64,
+    pub(crate) opening: Option<OpeningConduct>,
+}
+
+#[async_trait]
+impl Partners for SimPartners {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+        let about = format!("{} {} {}", request.method, request.integration, short(&request.path));
+        let asked_at = self.seat.scheduler.now();
+        let fault = self.seat.enter("call", &about).await;
+        let arrival = self.partner.arrival(&request);
+        self.seat.oracle.tried(&arrival);
+        let left = request.timeout.saturating_sub(self.seat.scheduler.now().since(asked_at));
+        // The client's time-out runs while it stands still, too: what has not left by then never does.
+        if left.is_zero() || matches!(fault, Some(Fault::TimeOutUndone | Fault::Throttle)) {
+            self.seat.pause(left).await;
+            self.seat.scheduler.note(self.seat.who, "call", &about, "timed out, not sent", fault);
+            return Err(NoAnswer::Lost("timed out".into()));
+        }
+        let conduct = self.conduct(fault);
+        if conduct == Conduct::Unreachable {
+            self.seat.scheduler.note(self.seat.who, "call", &about, "cannot connect", fault);
+            return Err(NoAnswer::NotSent("cannot connect".into()));
+        }
+        let connection = self.partner.arrive(&arrival, &self.seat);
+        self.seat.scheduler.note(self.seat.who, "call", &about, &conduct.to_string(), fault);
+        let answer = self.behave(&arrival, conduct, left).await;
+        drop(connection);
+        if fault == Some(Fault::CrashAfter) {
+            self.seat.crash().await;
+        }
+        self.seat.latency().await;
+        answer
+    }
+}
+
+impl SimPartners {
+    fn conduct(&self, fault: Option<Fault>) -> Conduct {
+        let opening = self.opening.filter(|opening| self.seat.scheduler.elapsed() < opening.lasts);
+        match (fault, opening) {
+            (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(Duration::ZERO) },
+            (Some(Fault::Echo), _) => Conduct::Hang { late: Some(Duration::from_secs(3)) },
+            (_, Some(opening)) => opening.conduct,
+            _ if !self.seat.scheduler.healed() && self.seat.scheduler.happens(self.mood) => {
+                Conduct::drawn(&self.seat.scheduler)
+            }
+            _ => Conduct::Well,
+        }
+    }
+
+    async fn behave(&self, arrival: &Arrival, conduct: Conduct, left: Duration) -> Result<PartnerAnswer, NoAnswer> {
+        let took = self.seat.scheduler.between(Duration::from_millis(5), Duration::from_millis(300));
+        let (status, retry_after) = match conduct {
+            Conduct::Hang { late } => {
+                if let Some(late) = late {
+                    let (partner, arrival, seat) = (Arc::clone(&self.partner), arrival.clone(), self.seat.clone());
+                    let apply = move || drop(partner.apply(&arrival, &seat));
+                    self.seat.scheduler.after(late, Due::Land(Box::new(apply)));
+                }
+                self.seat.pause(left).await;
+                return Err(NoAnswer::Lost("timed out".into()));
+            }
+            Conduct::Fail { applied } => {
+                if applied {
+                    self.partner.apply(arrival, &self.seat);
+                }
+                (500, None)
+            }
+            Conduct::Refuse { status, retry_after } => (status, retry_after),
+            Conduct::Well | Conduct::Slow | Conduct::Unreachable => {
+                let (status, body) = self.partner.apply(arrival, &self.seat);
+                let slow = if conduct == Conduct::Slow { left / 2 } else { took };
+                self.seat.pause(slow.min(left)).await;
+                return Ok(PartnerAnswer { status, retry_after: None, body });
+            }
+        };
+        self.seat.pause(took.min(left)).await;
+        Ok(PartnerAnswer {
+            status,
+            retry_after: retry_after.map(|s: u64| s.to_string()),
+            body: serde_json::Value::Null,
+        })
+    }
+}

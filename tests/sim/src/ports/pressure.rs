@@ -1,0 +1,224 @@
+//! The tables of limits, budgets and settings, one step at a time.
+
+use async_trait::async_trait;
+use futures::executor::block_on;
+use shared::arrival::secrets::SecretStore;
+use shared::arrival::signature::Secret;
+use shared::base::document::Stored;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::cap::{Caps, Count, CountError, Counter};
+use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Upserted};
+use shared::ledger::Lease;
+use shared::ledger::batch::{BatchStore, Batches};
+use shared::limits::budget::{Budget, Budgets, Spending};
+use shared::limits::pressure::{BreakerState, Breakers, Slots, Swapped, TakeSlot, Taken};
+use shared::limits::rates::{Draw, Drawn, Limits};
+use shared::model::{
+    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure,
+    ModelSecrets,
+};
+use shared::operate::stale::Latest;
+use shared::operate::switchboard::{Board, BoardStore, Boards};
+
+use super::{PortCall, Seat, told};
+
+/// The small tables, as one container sees them.
+#[derive(Clone)]
+pub(crate) struct SimTables {
+    pub(crate) seat: Seat,
+    pub(crate) limits: ModelLimits,
+    pub(crate) pressure: ModelPressure,
+    pub(crate) budgets: ModelBudgets,
+    pub(crate) caps: ModelCaps,
+    pub(crate) board: ModelBoard,
+    pub(crate) contacts: ModelContacts,
+    pub(crate) latest: ModelLatest,
+    pub(crate) batches: ModelBatches,
+    pub(crate) secrets: ModelSecrets,
+}
+
+#[async_trait]
+impl Limits for SimTables {
+    async fn draw(&self, bucket: &str, draw: &Draw) -> Result<Drawn, Unavailable> {
+        let tell = |answer: &Result<Drawn, Unavailable>| match answer {
+            Ok(Drawn::Taken(_)) => "taken".into(),
+            Ok(Drawn::Moved(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(PortCall::of("draw", bucket), self.limits.draw(bucket, draw), tell).await?
+    }
+}
+
+#[async_trait]
+impl Slots for SimTables {
+    async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable> {
+        let tell = |answer: &Result<Taken, Unavailable>| match answer {
+            Ok(Taken::Yours) => "yours".into(),
+            Ok(Taken::Moved(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat.call(PortCall::of("take", slots), self.pressure.take(slots, take), tell).await?
+    }
+
+    async fn give(&self, slots: &str, holder: &str) -> Result<(), Unavailable> {
+        self.seat.call(PortCall::of("give", slots), self.pressure.give(slots, holder), told).await?
+    }
+}
+
+#[async_trait]
+impl Breakers for SimTables {
+    async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable> {
+        self.seat.call(PortCall::of("read breaker", breaker), Breakers::read(&self.pressure, breaker), told).await?
+    }
+
+    async fn swap(
+        &self,
+        breaker: &str,
+        seen: u64,
+        next: &BreakerState,
+        now: Timestamp,
+    ) -> Result<Swapped, Unavailable> {
+        let tell = |answer: &Result<Swapped, Unavailable>| match answer {
+            Ok(Swapped::Written) => "written".into(),
+            Ok(Swapped::Moved(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        self.seat
+            .call(PortCall::of("swap breaker", breaker), self.pressure.swap(breaker, seen, next, now), tell)
+            .await?
+    }
+}
+
+#[async_trait]
+impl Budgets for SimTables {
+    async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable> {
+        let tell = |answer: &Result<Spending, Unavailable>| match answer {
+            Ok(Spending::Allowed { left }) => format!("allowed, {left} left"),
+            Ok(Spending::Exhausted { .. }) => "exhausted".into(),
+            Err(error) => error.to_string(),
+        };
+        let spend = async {
+            let spending = self.budgets.spend(key, budget, now).await;
+            self.seat.oracle.spent(key, budget, &spending, now, &self.seat.scheduler);
+            spending
+        };
+        let spent = self.seat.call(PortCall::of("spend", "budget"), spend, tell).await;
+        if spent.is_err() {
+            self.seat.oracle.unbudgeted(key);
+        }
+        spent?
+    }
+}
+
+#[async_trait]
+impl BoardStore for SimTables {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        self.seat.call(PortCall::of("read board", ""), BoardStore::read(&self.board), told).await?
+    }
+}
+
+#[async_trait]
+impl Boards for SimTables {
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        let (store, late) = (self.board.clone(), board.clone());
+        let again = move || drop(block_on(store.put(&late, seen)));
+        let put = async {
+            let version = self.board.put(board, seen).await?;
+            self.seat.oracle.board_written(version, board, self.seat.scheduler.now());
+            Ok(version)
+        };
+        self.seat.call(PortCall::of("put board", "").with_echo(again), put, told).await?
+    }
+}
+
+/// The store behind a container's switchboard.
+pub(crate) struct SimBoard(pub(crate) SimTables);
+
+#[async_trait]
+impl BoardStore for SimBoard {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        let SimTables { seat, .. } = &self.0;
+        let read = BoardStore::read(&self.0).await;
+        let version = read.as_ref().ok().map(|stored| stored.as_ref().map_or(0, |stored| stored.version));
+        seat.oracle.board_read(seat.who, version);
+        read
+    }
+}
+
+#[async_trait]
+impl Contacts for SimTables {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+        let write = async {
+            let before = self.contacts.find(upsert.id()).await?;
+            self.seat.oracle.contact_changed(upsert.id(), before, self.seat.scheduler.now());
+            self.contacts.upsert(upsert, by, at).await
+        };
+        self.seat.call(PortCall::of("upsert", super::short(by.as_str())), write, told).await?
+    }
+
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        self.seat.call(PortCall::of("find contact", super::short(id.as_str())), self.contacts.find(id), told).await?
+    }
+}
+
+#[async_trait]
+impl Caps for SimTables {
+    async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
+        self.seat.call(PortCall::of("read cap", ""), Caps::read(&self.caps, key), told).await?
+    }
+
+    async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
+        let (caps, late) = (self.caps.clone(), (lease.clone(), counts.to_vec()));
+        let again = move || drop(block_on(caps.record(&late.0, &late.1)));
+        let call = PortCall::of("record and count", super::short(lease.row().id.as_str())).with_echo(again);
+        let recorded = self.seat.call(call, self.caps.record(lease, counts), told).await;
+        recorded.map_err(WriteError::from)?
+    }
+}
+
+#[async_trait]
+impl Latest for SimTables {
+    async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
+        self.seat.call(PortCall::of("read latest", ""), self.latest.applied(key), told).await?
+    }
+
+    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
+        let (latest, late) = (self.latest.clone(), key.to_owned());
+        let again = move || drop(block_on(latest.apply(&late, received_at, expires_at)));
+        let call = PortCall::of("write latest", "").with_echo(again);
+        self.seat.call(call, self.latest.apply(key, received_at, expires_at), told).await?
+    }
+}
+
+#[async_trait]
+impl BatchStore for SimTables {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        self.seat.call(PortCall::of("read batches", ""), BatchStore::read(&self.batches), told).await?
+    }
+
+    async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {
+        let (store, late) = (self.batches.clone(), batches.clone());
+        let again = move || drop(block_on(store.put(&late, seen)));
+        let put = async {
+            let version = self.batches.put(batches, seen).await?;
+            self.seat.oracle.batches_written(batches, &self.seat.scheduler);
+            Ok(version)
+        };
+        self.seat.call(PortCall::of("put batches", "").with_echo(again), put, told).await?
+    }
+}
+
+#[async_trait]
+impl SecretStore for SimTables {
+    async fn read(&self, path: &str) -> Result<Vec<Secret>, Unavailable> {
+        let read =
+            self.seat.call(PortCall::of("read secret", path), SecretStore::read(&self.secrets, path), told).await;
+        if read.is_err() {
+            // An attempt without a token is an attempt, though no call is made.
+            self.seat.oracle.unprepared();
+        }
+        read?
+    }
+}

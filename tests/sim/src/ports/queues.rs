@@ -1,0 +1,73 @@
+//! The queues, one step at a time.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::executor::block_on;
+use shared::arrival::event::Event;
+use shared::base::errors::Unavailable;
+use shared::ledger::Reason;
+use shared::ledger::queue::{DeadLetter, DeadLetters, Queue, Tick, Ticks, Visibility};
+use shared::model::ModelQueue;
+
+use super::{PortCall, Seat, short, told};
+
+/// A queue as one container sees it: that of events, or that of dead letters.
+#[derive(Clone)]
+pub(crate) struct SimQueue {
+    pub(crate) seat: Seat,
+    pub(crate) queue: ModelQueue,
+}
+
+#[async_trait]
+impl Queue for SimQueue {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        let (queue, late) = (self.queue.clone(), event.clone());
+        let about = format!("{} r{}", short(event.id.as_str()), event.replay);
+        let again = move || drop(block_on(Queue::send(&queue, &late)));
+        let send = async {
+            self.seat.oracle.sent(event, &self.seat.scheduler);
+            Queue::send(&self.queue, event).await
+        };
+        self.seat.call(PortCall::of("send", &about).with_echo(again), send, told).await?
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        let mut sent = Vec::new();
+        for event in events {
+            sent.push(Queue::send(self, event).await);
+        }
+        sent
+    }
+}
+
+#[async_trait]
+impl Visibility for SimQueue {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        // SQS counts whole seconds, and the adapter rounds up.
+        let delay = Duration::from_secs(delay.as_secs() + u64::from(delay.subsec_nanos() > 0));
+        let about = format!("{receipt} {} s", delay.as_secs());
+        self.seat.call(PortCall::of("postpone", &about), self.queue.postpone(receipt, delay), told).await?
+    }
+}
+
+#[async_trait]
+impl DeadLetters for SimQueue {
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
+        if !matches!(letter.death.reason, Reason::Malformed | Reason::Orphaned) {
+            self.seat.oracle.buried(letter, &self.seat.scheduler);
+        }
+        let about = format!("{} {}", short(&letter.deduplication_id), letter.death.reason.as_str());
+        self.seat.call(PortCall::of("bury", &about), self.queue.bury(letter), told).await?
+    }
+}
+
+#[async_trait]
+impl Ticks for SimQueue {
+    async fn send(&self, tick: &Tick) -> Result<(), Unavailable> {
+        let (queue, late) = (self.queue.clone(), tick.clone());
+        let again = move || drop(block_on(Ticks::send(&queue, &late)));
+        let call = PortCall::of("send tick", &tick.batch).with_echo(again);
+        self.seat.call(call, Ticks::send(&self.queue, tick), told).await?
+    }
+}

@@ -1,0 +1,162 @@
+//! What is simulated, as data: the flows, how their events are made, and who is known.
+
+use std::collections::BTreeMap;
+
+use futures::executor::block_on;
+use intake::Contracts;
+use serde_json::{Map, Value};
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::effects::contact::{BadContact, ContactUpsert, Contacts as _};
+use shared::flows::{Flow, Flows};
+use shared::model::ModelContacts;
+
+use crate::recipe::{EventNumbers, EventPost, EventRecipe, FieldValue, HumanAnswer};
+
+/// What is simulated.
+#[derive(Clone)]
+pub struct Scenario {
+    /// The flows that are deployed first. A second version is deployed while events are on their way.
+    pub versions: Vec<FlowsVersion>,
+    /// How events are made, by the name of their flow in the first version. A flow without a recipe has no events.
+    pub events: BTreeMap<String, EventRecipe>,
+    /// How many entities events are about, at most.
+    pub entities: u64,
+    /// Who is known as a contact when a run starts.
+    pub contacts: Vec<KnownContact>,
+    /// When a run starts, on its own clock.
+    pub starts_at: Timestamp,
+}
+
+/// Flows with their schemas compiled: one version of what is deployed.
+#[derive(Clone)]
+pub struct FlowsVersion {
+    pub(crate) flows: Flows,
+    pub(crate) contracts: Contracts,
+}
+
+impl FlowsVersion {
+    /// The version that these flows are.
+    pub fn of(flows: Flows) -> Self {
+        FlowsVersion { contracts: Contracts::of(&flows), flows }
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &Flows {
+        &self.flows
+    }
+}
+
+/// A contact that is known when a run starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownContact {
+    /// Whose contact it is.
+    pub tenant: String,
+    /// The contact's address.
+    pub email: String,
+    /// What is known of the contact, by the names that guards and templates read.
+    pub fields: Map<String, Value>,
+}
+
+/// A scenario that cannot be run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// There are no flows.
+    #[error("the scenario has no version of the flows")]
+    NoVersion,
+    /// Nothing would happen.
+    #[error("no flow has a recipe for its events")]
+    NoEvents,
+    /// A recipe stands for a flow that is not there.
+    #[error("there is a recipe for the flow `{0}`, which the first version does not have")]
+    UnknownFlow(String),
+    /// A recipe changes what its payload does not have.
+    #[error("the recipe of `{flow}` fills `{pointer}`, and its payload has nothing there")]
+    NoField {
+        /// The flow.
+        flow: String,
+        /// The JSON pointer.
+        pointer: String,
+    },
+    /// A field takes its values from an empty list.
+    #[error("the recipe of `{flow}` has no values for `{pointer}`")]
+    NoValues {
+        /// The flow.
+        flow: String,
+        /// The JSON pointer.
+        pointer: String,
+    },
+    /// Events would be about nobody.
+    #[error("events are about at least one entity")]
+    NoEntities,
+    /// A contact cannot be kept.
+    #[error("contact {0} of the scenario: {1}")]
+    Contact(usize, BadContact),
+}
+
+impl Scenario {
+    /// Refuses what cannot be run.
+    pub(crate) fn check(&self) -> Result<(), ScenarioError> {
+        let first = self.versions.first().ok_or(ScenarioError::NoVersion)?;
+        if self.events.is_empty() {
+            return Err(ScenarioError::NoEvents);
+        }
+        if self.entities == 0 {
+            return Err(ScenarioError::NoEntities);
+        }
+        for (flow, recipe) in &self.events {
+            if first.flows.flow(flow).is_none() {
+                return Err(ScenarioError::UnknownFlow(flow.clone()));
+            }
+            check_recipe(flow, recipe)?;
+        }
+        for (number, contact) in self.contacts.iter().enumerate() {
+            contact.upsert().map_err(|bad| ScenarioError::Contact(number, bad))?;
+        }
+        Ok(())
+    }
+
+    /// The flows that events are made for, by name.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.versions[0].flows.all().filter(|flow| self.events.contains_key(&flow.name))
+    }
+
+    /// An event of a flow, as its sender posts it.
+    ///
+    /// Panics if the flow has no recipe.
+    pub(crate) fn post(&self, flow: &Flow, event: u64, entity: u64, answer: Option<&HumanAnswer>) -> EventPost {
+        let source = self.versions[0].flows.source(&flow.on.source).expect("flows name sources that are there");
+        let numbers = EventNumbers { event, entity, starts_at: self.starts_at, answer };
+        self.events[&flow.name].post(flow, source, &numbers)
+    }
+
+    /// The contacts that are known when a run starts.
+    pub(crate) fn known_contacts(&self) -> ModelContacts {
+        let contacts = ModelContacts::default();
+        for contact in &self.contacts {
+            let upsert = contact.upsert().expect("contacts were checked");
+            let written = block_on(contacts.upsert(&upsert, &EventId::named("before"), self.starts_at));
+            written.expect("the model answers");
+        }
+        contacts
+    }
+}
+
+impl KnownContact {
+    fn upsert(&self) -> Result<ContactUpsert, BadContact> {
+        ContactUpsert::new(&self.tenant, &self.email, &self.fields)
+    }
+}
+
+fn check_recipe(flow: &str, recipe: &EventRecipe) -> Result<(), ScenarioError> {
+    for (pointer, value) in &recipe.fields {
+        let (flow, pointer) = (flow.to_owned(), pointer.clone());
+        if recipe.payload.pointer(&pointer).is_none() {
+            return Err(ScenarioError::NoField { flow, pointer });
+        }
+        if matches!(value, FieldValue::Cycle(values) if values.is_empty()) {
+            return Err(ScenarioError::NoValues { flow, pointer });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What a seed stands for: which events, how many containers and operators, and a profile of faults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shared::base::machine::Chance as _;
+use shared::flows::Flow;
+use shared::model::ModelChance;
+
+use crate::containers::MAX_RECEIVES;
+use crate::faults::{FaultPlan, FaultProfile};
+use crate::mutation::Mutation;
+use crate::operators::OperatorShift;
+use crate::partner::{Conduct, OpeningConduct};
+use crate::run::{RunSetup, Simulation};
+use crate::scenario::FlowsVersion;
+use crate::senders::Sender;
+
+/// After the last fault everything is at rest within this time: a flow gives up on an event after an
+/// hour, and some waits may be added to that.
+const REST_WITHIN: Duration = Duration::from_secs(4 * 3600);
+
+impl Simulation {
+    /// The run that a seed stands for.
+    pub fn draw(&self, seed: u64) -> RunSetup {
+        let scenario = &self.scenario;
+        let chance = ModelChance::seeded(seed ^ 0x5eed);
+        let below = |end: u64| chance.bits() % end;
+        let profile = FaultProfile::drawn(&chance);
+        let versions = &scenario.versions;
+        let all: Vec<&Flow> = scenario.flows().collect();
+        let theme = Theme::drawn(below(7));
+        let about: Vec<&Flow> = all.iter().copied().filter(|flow| theme.is_of(flow, &versions[0])).collect();
+        let (theme, flows) = if about.is_empty() { (Theme::Anything, &all) } else { (theme, &about) };
+        let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
+        let (events, entities, within) = match theme {
+            Theme::Pressed => (8, scenario.entities, 2_000),
+            Theme::Parked => (4 + below(6), 1 + below(scenario.entities), 60_000),
+            Theme::Guarded => (3 + below(6), 1 + below(2), 60_000),
+            Theme::Approved | Theme::Anything => (1 + below(7), 1 + below(3), 60_000),
+        };
+        let entities = entities.min(scenario.entities);
+        let senders = (0..events).map(|number| {
+            let flow = some[index(below(some.len() as u64))];
+            let again_after = (0..below(3)).map(|_| Duration::from_secs(below(700))).collect();
+            let first_at = Duration::from_millis(below(within));
+            Sender { post: scenario.post(flow, number, below(entities), None), first_at, again_after }
+        });
+        let senders = senders.collect();
+        let opening = matches!(theme, Theme::Parked).then(|| OpeningConduct {
+            conduct: Conduct::Refuse { status: [400, 400, 503][index(below(3))], retry_after: None },
+            lasts: Duration::from_secs(5 + below(240)),
+        });
+        // Two at once on the same few events, and workers that take a batch up again which another took over.
+        let parked = opening.is_some();
+        let operators = if parked { 2 } else { index(below(3)) };
+        let profile = if below(if parked { 2 } else { 5 }) == 0 { profile.with_zombies() } else { profile };
+        let containers = index(1 + below(3));
+        let versions = if seed % 4 == 1 { versions.clone() } else { versions[..1].to_vec() };
+        // Some seeds are about a queue that gives up early, so that it does so at all.
+        let max_receives = if below(6) == 0 { index(2 + below(6)) } else { MAX_RECEIVES };
+        RunSetup {
+            scenario: Arc::clone(scenario),
+            versions,
+            senders,
+            seed,
+            plan: FaultPlan::Random,
+            profile,
+            opening,
+            operators,
+            shift: OperatorShift::Many,
+            schedules: 4,
+            containers,
+            max_receives,
+            rest_within: REST_WITHIN,
+            mutation: Mutation::NONE,
+        }
+    }
+
+    /// Two events of a flow about one entity, with nothing going wrong but what the plan says; or nothing, if the
+    /// flow has no recipe.
+    pub fn calm(&self, flow: &str, plan: FaultPlan) -> Option<RunSetup> {
+        let scenario = &self.scenario;
+        let flow = scenario.flows().find(|known| known.name == flow)?;
+        let sender = |number: u64| Sender {
+            post: scenario.post(flow, number, 0, None),
+            first_at: Duration::from_millis(number * 50),
+            again_after: Vec::new(),
+        };
+        Some(RunSetup {
+            scenario: Arc::clone(scenario),
+            versions: scenario.versions[..1].to_vec(),
+            senders: vec![sender(0), sender(1)],
+            seed: 1,
+            plan,
+            profile: FaultProfile::calm(),
+            opening: None,
+            operators: 1,
+            shift: OperatorShift::One,
+            schedules: 0,
+            containers: 2,
+            max_receives: MAX_RECEIVES,
+            rest_within: REST_WITHIN,
+            mutation: Mutation::NONE,
+        })
+    }
+}
+
+/// What some seeds are about, so that it comes about at all.
+#[derive(Clone, Copy)]
+enum Theme {
+    /// A crowd before partners that bear little.
+    Pressed,
+    /// Few contacts, of whom much is to be known.
+    Guarded,
+    /// Questions to humans.
+    Approved,
+    /// Much that died of one cause, which passes.
+    Parked,
+    Anything,
+}
+
+impl Theme {
+    fn drawn(number: u64) -> Self {
+        match number {
+            0 => Theme::Pressed,
+            1 => Theme::Guarded,
+            2 => Theme::Approved,
+            3 | 4 => Theme::Parked,
+            _ => Theme::Anything,
+        }
+    }
+
+    fn is_of(self, flow: &Flow, version: &FlowsVersion) -> bool {
+        let mut partners = flow.effects.iter().filter_map(|effect| version.flows.partner_of(effect));
+        match self {
+            Theme::Pressed => partners.any(|partner| partner.pressure.is_limited()),
+            Theme::Guarded => flow.contact.is_some(),
+            Theme::Approved => flow.approval.is_some(),
+            Theme::Parked | Theme::Anything => true,
+        }
+    }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or_default()
+}

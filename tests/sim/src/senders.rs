@@ -1,0 +1,95 @@
+//! Senders: they post until they are told that we have it, and some post it again.
+
+use std::time::Duration;
+
+use intake::{Receipt, Rejection, accept};
+use serde_json::Value;
+use shared::arrival::delivery::Delivery;
+use shared::arrival::signature::{Secret, sign};
+use shared::base::time::Timestamp;
+use shared::base::trace::Trace;
+use shared::flows::Flows;
+
+use crate::containers::{INTAKE_TIMEOUT, InvocationEnd, LoadedFunction};
+use crate::recipe::EventPost;
+use crate::run::BrokenInvariant;
+use crate::scheduler::Actor;
+use crate::timeline::Who;
+use crate::world::SimWorld;
+
+pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A sender of one event.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) post: EventPost,
+    pub(crate) first_at: Duration,
+    /// When it posts again, although it was told that we have it.
+    pub(crate) again_after: Vec<Duration>,
+}
+
+/// How often an answer does not reach its sender.
+const LOST_ANSWERS: f64 = 0.03;
+
+/// The name of the invariant that a good event is taken sooner or later.
+pub(crate) const GOOD_EVENTS_TAKEN: &str = "good-events-taken";
+
+impl SimWorld {
+    pub(crate) fn post(&mut self, number: usize) {
+        let Some((who, LoadedFunction::Intake(intake))) = self.idle(|who| matches!(who, Who::Intake(_))) else {
+            return self.later(Duration::from_millis(200), Actor::Sender(number));
+        };
+        let sender = &self.setup.senders[number];
+        let delivery = signed(&sender.post, &self.setup.versions[0].flows, self.scheduler.now());
+        // The same for each copy, so that a partner's call can be told from another event's.
+        let trace = Trace::start(7, number as u64 + 1, 1);
+        self.scheduler.note(Who::Sender(number), "post", &who.to_string(), "", None);
+        let work = async move {
+            let now = intake.clock.now();
+            InvocationEnd::Answered(number, accept(&intake, delivery, trace, now).await)
+        };
+        self.invoke(who, INTAKE_TIMEOUT, Some(Actor::Sender(number)), work);
+    }
+
+    pub(crate) fn answered(&mut self, number: usize, answer: Result<Receipt, Rejection>) {
+        let heard = self.scheduler.healed() || !self.scheduler.happens(LOST_ANSWERS);
+        match answer {
+            Ok(receipt) if heard => {
+                self.scheduler.note(Who::Sender(number), "hears", "", "202", None);
+                self.oracle.acknowledged(&receipt.id);
+                if let Some(after) = self.setup.senders[number].again_after.pop() {
+                    self.later(after, Actor::Sender(number));
+                }
+            }
+            Ok(_) | Err(Rejection::Unavailable(_) | Rejection::Throttled(_)) => {
+                self.scheduler.note(Who::Sender(number), "hears", "", "nothing good", None);
+                let again = self.scheduler.between(Duration::from_secs(1), Duration::from_secs(8));
+                self.later(again, Actor::Sender(number));
+            }
+            Err(rejection) => {
+                let seen = format!("sender-{number}: {rejection}");
+                self.scheduler.violated(BrokenInvariant { invariant: GOOD_EVENTS_TAKEN, seen });
+            }
+        }
+    }
+}
+
+/// The delivery as its source signs and packs it.
+fn signed(post: &EventPost, flows: &Flows, now: Timestamp) -> Delivery {
+    let source = flows.source(&post.source).expect("a source of the flows");
+    let EventPost { source: name, event_type, delivery_id, idempotency_key, body } = post.clone();
+    let (content_type, body) = match &source.form {
+        Some(field) => ("application/x-www-form-urlencoded", form(field, &body)),
+        None => ("application/json", body.to_string()),
+    };
+    let signature = sign(&source.scheme, &Secret::new(SECRET), &delivery_id, now.secs(), body.as_bytes());
+    let key = idempotency_key.map(|key| ("idempotency-key".to_owned(), key));
+    let headers = signature.expect("a good secret").into_iter().chain(key);
+    let headers = headers.chain([("content-type".to_owned(), content_type.to_owned())]).collect();
+    Delivery { source: name, event_type, headers, body: body.into_bytes() }
+}
+
+fn form(field: &str, body: &Value) -> String {
+    let body: String = form_urlencoded::byte_serialize(body.to_string().as_bytes()).collect();
+    format!("{field}={body}")
+}
