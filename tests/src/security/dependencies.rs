@@ -65,19 +65,54 @@ fn number(version: &str) -> Vec<u64> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-#[test]
-fn every_licence_is_one_that_we_may_ship() {
-    let allowed = list("allow = [").concat().into_iter().collect();
+/// What cargo says that these packages are built from, line by line.
+fn tree(of: &[&str]) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let tree = Command::new(cargo)
-        .args(["tree", "--workspace", "--locked", "--offline", "--prefix", "none", "--format", "{p}|{l}"])
+        .args(["tree", "--locked", "--offline", "--prefix", "none"])
+        .args(of)
         .current_dir(root())
         .output()
         .expect("cargo runs");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let text = String::from_utf8(tree.stdout).expect("text");
-    let lines: BTreeSet<&str> =
-        text.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty()).collect();
-    assert!(tree.status.success() && lines.len() > 100, "{}", String::from_utf8_lossy(&tree.stderr));
+    let lines = text.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
+}
+
+/// The packages of a tree that reach AWS. `aws_lambda_events` only has the types of its events.
+fn reaching_aws(of: &[&str]) -> Vec<String> {
+    let tree = tree(&[of, &["--edges", "normal", "--format", "{lib}"]].concat());
+    assert!(tree.contains("serde_json"), "the tree was not read: {tree:?}");
+    let of_aws = |name: &String| {
+        let sdk = name.starts_with("aws_") && name != "aws_lambda_events";
+        sdk || ["lambda_runtime", "hyper", "rustls"].contains(&name.as_str())
+    };
+    tree.into_iter().filter(of_aws).collect()
+}
+
+#[test]
+fn the_simulation_is_built_without_the_aws_sdk() {
+    assert_eq!(reaching_aws(&["--package", "sim"]), [""; 0]);
+}
+
+/// Cargo, `cargo lambda` and so `sam build` take the default features.
+#[test]
+fn each_function_is_built_with_the_aws_sdk_unless_told_otherwise() {
+    for function in ["intake", "processor", "replay"] {
+        let built = reaching_aws(&["--package", function]);
+        for needed in ["aws_config", "aws_sdk_dynamodb", "aws_sdk_sqs", "lambda_runtime"] {
+            assert!(built.iter().any(|name| name == needed), "{function} is built without {needed}");
+        }
+        assert_eq!(reaching_aws(&["--package", function, "--no-default-features"]), [""; 0], "{function}");
+    }
+}
+
+#[test]
+fn every_licence_is_one_that_we_may_ship() {
+    let allowed = list("allow = [").concat().into_iter().collect();
+    let lines = tree(&["--workspace", "--format", "{p}|{l}"]);
+    assert!(lines.len() > 100, "the tree was not read");
     for line in lines {
         let (package, licence) = line.split_once('|').expect("a package and its licence");
         assert!(may_ship(licence, &allowed), "{package} is under `{licence}`");
