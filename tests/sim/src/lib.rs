@@ -126,6 +126,9 @@ mod oracle;
 mod scheduler;
 mod timeline;
 
+#[cfg(test)]
+mod tests;
+
 pub use containers::{LEASE, MAX_RECEIVES, PROCESSOR_TIMEOUT, VISIBILITY};
 pub use faults::{Fault, FaultPlan, FaultProfile};
 pub use lane::SCHEDULED_EVERY;

@@ -112,6 +112,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) integration: String,
+    pub(crate) path: String,
     /// The event and the effect, from the key or, for a question, from the trace.
     pub(crate) key: Option<String>,
     pub(crate) trace: String,
@@ -164,7 +165,8 @@ impl Partner {
         let trace = header("traceparent").and_then(|value| value.split('-').nth(1).map(str::to_owned));
         let buttons = request.body.as_ref().map(|body| &body["blocks"][3]["elements"]);
         let question = buttons.and_then(|buttons| buttons[0]["value"].as_str()).map(str::to_owned);
-        Arrival { integration: request.integration.clone(), key, trace: trace.unwrap_or_default(), question }
+        let (integration, path) = (request.integration.clone(), request.path.clone());
+        Arrival { integration, path, key, trace: trace.unwrap_or_default(), question }
     }
 
     /// Takes a call, and reports whether it should have been made.

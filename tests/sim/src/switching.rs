@@ -15,15 +15,15 @@ impl SimWorld {
             return None;
         }
         let flows = &self.setup.versions[0].flows;
-        let flow = self.one_of(flows.all().map(|flow| flow.name.as_str()));
+        let flow = self.one_of(flows.all().map(|flow| flow.name.as_str()))?;
         let integration = self.one_of(flows.integrations().map(|(name, _)| name));
         let mut operation = match self.scheduler.below(9) {
             0 => json!({"op": "pause", "for": "2m"}),
             1 => json!({"op": "resume"}),
             2 => json!({"op": "pause", "flow": flow, "for": "3m"}),
             3 => json!({"op": "resume", "flow": flow}),
-            4 => json!({"op": "pause", "integration": integration, "for": "3m"}),
-            5 => json!({"op": "resume", "integration": integration}),
+            4 => json!({"op": "pause", "integration": integration?, "for": "3m"}),
+            5 => json!({"op": "resume", "integration": integration?}),
             6 => json!({"op": "safe_mode", "for": "5m"}),
             7 => json!({"op": "safe_mode", "flow": flow, "for": "0s"}),
             _ => json!({"op": "policy", "flow": flow, "retry": self.policy()}),
@@ -38,8 +38,8 @@ impl SimWorld {
         if self.scheduler.happens(0.5) { json!({"max_attempts": 2}) } else { json!({}) }
     }
 
-    fn one_of<'n>(&self, names: impl Iterator<Item = &'n str>) -> &'n str {
+    fn one_of<'n>(&self, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
         let names: Vec<&str> = names.collect();
-        names[usize::try_from(self.scheduler.below(names.len() as u64)).unwrap_or_default()]
+        names.get(usize::try_from(self.scheduler.below(names.len() as u64)).unwrap_or_default()).copied()
     }
 }

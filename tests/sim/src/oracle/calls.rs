@@ -1,10 +1,11 @@
 //! What reaches the partners.
 
 use shared::base::id::EventId;
+use shared::flows::Effect;
 use shared::ledger::{Progress, State};
 use shared::operate::approval::Question;
 
-use super::{AT_MOST_ONCE, ATTEMPTS, CONCURRENCY, ENDED, INTENT_FIRST, Oracle, report, violated};
+use super::{AT_MOST_ONCE, ATTEMPTS, CONCURRENCY, ENDED, INTENT_FIRST, Known, Oracle, report, violated};
 use crate::partner::Arrival;
 use crate::ports::Seat;
 use crate::run::BrokenInvariant;
@@ -87,10 +88,16 @@ impl Oracle {
     /// Which effect a question is about.
     pub(crate) fn looked_up(&self, arrival: &Arrival) -> Option<(EventId, String)> {
         let seen = self.seen();
-        let (event, known) = seen.events.iter().find(|(_, known)| known.trace == arrival.trace)?;
-        let mut effects = self.flows(&known.flow).flat_map(|flow| &flow.effects);
-        let effect =
-            effects.find(|effect| effect.lookup.is_some() && effect.integration() == Some(&*arrival.integration))?;
-        Some((event.clone(), effect.id.clone()))
+        let (id, known) = seen.events.iter().find(|(_, known)| known.trace == arrival.trace)?;
+        let asks = |effect: &&Effect| effect.lookup.is_some() && effect.integration() == Some(&*arrival.integration);
+        let effects: Vec<&Effect> = self.flows(&known.flow).flat_map(|flow| &flow.effects).filter(asks).collect();
+        let path = |effect: &Effect| self.lookup_path(id, known, effect);
+        let effect = effects.iter().find(|effect| path(effect).as_ref() == Some(&arrival.path)).or(effects.first())?;
+        Some((id.clone(), effect.id.clone()))
+    }
+
+    fn lookup_path(&self, id: &EventId, known: &Known, effect: &Effect) -> Option<String> {
+        let (row, event) = (self.row(id)?, known.event.as_ref()?);
+        effect.lookup.as_ref()?.request.path.render(&row.scope(event, effect)).ok()
     }
 }
