@@ -16,10 +16,10 @@ use shared::flows::{Flow, Header, Source};
 /// use serde_json::json;
 /// use sim::{EventRecipe, FieldValue};
 ///
-/// let recipe = EventRecipe::of(json!({"type": "order.paid", "order": "", "customer": "", "total": 0}))
+/// let recipe = EventRecipe::of(json!({"order": "", "customer": "", "amount": 0}))
 ///     .with("/order", FieldValue::text("order-{event}"))
 ///     .with("/customer", FieldValue::text("customer{entity}@example.com"))
-///     .with("/total", FieldValue::Cycle(vec![json!(10), json!(2000)]));
+///     .with("/amount", FieldValue::Cycle(vec![json!(10), json!(2000)]));
 /// assert_eq!(recipe.fields.len(), 3);
 /// ```
 #[derive(Clone, Debug, PartialEq)]

@@ -173,3 +173,14 @@ fn a_recipe_fills_what_differs() {
     let post = scenario.post(flow, 0, 0, Some(&answer));
     assert_eq!((&post.body["ask"], &post.body["said"]), (&json!("well?"), &json!(false)));
 }
+
+#[test]
+fn every_module_has_a_sentence_in_the_layout() {
+    let lib = include_str!("lib.rs");
+    let layout = lib.split("# Layout").nth(1).and_then(|rest| rest.split("# To add").next()).expect("a layout");
+    let told = layout.lines().filter_map(|line| line.strip_prefix("//! - ")?.split('`').nth(1));
+    let declared =
+        lib.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'));
+    let declared: Vec<&str> = declared.filter(|module| *module != "tests").collect();
+    assert_eq!(told.collect::<Vec<_>>(), declared);
+}

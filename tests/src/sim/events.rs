@@ -9,7 +9,7 @@ use shared::flows::{Flow, Flows};
 use sim::{EventRecipe, FieldValue};
 
 use super::contacts::EMAIL;
-use crate::fixtures::root;
+use crate::fixtures::{root, sources};
 
 /// The recipe of each flow, by its name.
 pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
@@ -63,3 +63,15 @@ static SHIPPED_PAYLOADS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     });
     named.collect()
 });
+
+#[test]
+fn the_library_knows_no_field_of_ours() {
+    let sources = sources("tests/sim/src").into_iter().filter(|(path, _)| !path.ends_with("tests.rs"));
+    let sources: Vec<_> = sources.collect();
+    assert!(sources.len() > 30, "the library was not read");
+    for (field, _) in fields() {
+        let names = |text: &str| text.contains(&format!("\"{field}\"")) || text.contains(&format!("/{field}\""));
+        let known = sources.iter().find(|(_, text)| names(text)).map(|(path, _)| path);
+        assert_eq!(known, None, "`{field}` stands in the library");
+    }
+}
