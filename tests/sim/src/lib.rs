@@ -69,6 +69,7 @@
 //! - [`mutation`]: the hook for a protocol with one step broken.
 //! - `world`: one run from its first event to its rest; the modules up to `presses` take part in it.
 //! - `containers`: the three functions, which start, work on one invocation at a time, and go down.
+//! - `wiring`: the models outside of a container, its ports over them, and the function that gets the ports.
 //! - `senders`: senders post events until they are told that we have them, and some post again.
 //! - `polling`: the event source mappings receive batches, invoke, and delete what was done.
 //! - `operators`: operators look at what is parked, resolve, replay, approve, reject and drop.
@@ -113,6 +114,7 @@ pub mod mutation;
 
 mod world;
 mod containers;
+mod wiring;
 mod senders;
 mod polling;
 mod operators;

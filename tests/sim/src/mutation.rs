@@ -7,7 +7,7 @@ use shared::base::errors::WriteError;
 use shared::ledger::Row;
 use shared::model::ModelLedger;
 
-pub use crate::containers::{ContainerPorts, Models};
+pub use crate::wiring::{ContainerPorts, Models};
 
 /// What a run does in another way than the product.
 #[derive(Clone, Copy)]

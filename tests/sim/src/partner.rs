@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::request::PartnerRequest;
-use shared::flows::{Flows, Guarantee};
+use shared::flows::{Effect, Flows, Guarantee, Integration};
 
 use crate::ports::Seat;
 use crate::scheduler::{Actor, Due, Scheduler};
@@ -92,7 +92,8 @@ const SETTLING: Duration = Duration::from_secs(3);
 
 /// All partners.
 pub(crate) struct Partner {
-    flows: Flows,
+    /// Every version of the flows that may be live.
+    versions: Vec<Flows>,
     state: Mutex<State>,
 }
 
@@ -146,8 +147,8 @@ impl Drop for OpenConnection {
 }
 
 impl Partner {
-    pub(crate) fn new(flows: Flows) -> Arc<Self> {
-        Arc::new(Partner { flows, state: Mutex::default() })
+    pub(crate) fn new(versions: Vec<Flows>) -> Arc<Self> {
+        Arc::new(Partner { versions, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -160,7 +161,7 @@ impl Partner {
             let found = request.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
             found.map(|(_, value)| value.clone())
         };
-        let partner = self.flows.integration(&request.integration);
+        let partner = self.integration(&request.integration);
         let key = partner.and_then(|partner| header(&partner.idempotency_header));
         let trace = header("traceparent").and_then(|value| value.split('-').nth(1).map(str::to_owned));
         let buttons = request.body.as_ref().map(|body| &body["blocks"][3]["elements"]);
@@ -196,7 +197,7 @@ impl Partner {
             if let Some((_, body)) = state.keys.get(&key).filter(|(until, _)| now < *until) {
                 return (200, body.clone());
             }
-            let window = self.flows.integration(&arrival.integration).map(|partner| partner.key_window);
+            let window = self.integration(&arrival.integration).map(|partner| partner.key_window);
             state.keys.insert(key, (now + window.unwrap_or_default(), body.clone()));
         }
         let applied = state.applied.entry((event.clone(), effect.clone())).or_default();
@@ -239,18 +240,25 @@ impl Partner {
         }
     }
 
+    /// A partner as the last version that knows it has it.
+    fn integration(&self, name: &str) -> Option<&Integration> {
+        self.versions.iter().rev().find_map(|flows| flows.integration(name))
+    }
+
+    /// The effects that call a partner, in any version.
+    fn effects<'p>(&'p self, integration: &'p str) -> impl Iterator<Item = &'p Effect> {
+        let effects = self.versions.iter().flat_map(|flows| flows.all()).flat_map(|flow| &flow.effects);
+        effects.filter(move |effect| effect.integration() == Some(integration))
+    }
+
     fn honours_keys(&self, integration: &str) -> bool {
-        let effects = self.flows.all().flat_map(|flow| &flow.effects);
-        effects
-            .into_iter()
-            .any(|effect| effect.integration() == Some(integration) && effect.guarantee == Guarantee::Native)
+        self.effects(integration).any(|effect| effect.guarantee == Guarantee::Native)
     }
 
     /// An answer with something wherever a flow looks for something.
     fn body(&self, integration: &str, id: &str) -> Value {
         let mut body = json!({});
-        let effects = self.flows.all().flat_map(|flow| &flow.effects);
-        for effect in effects.filter(|effect| effect.integration() == Some(integration)) {
+        for effect in self.effects(integration) {
             let found = effect.lookup.iter().map(|lookup| lookup.found.as_str());
             for pointer in effect.result.values().map(String::as_str).chain(found) {
                 plant(&mut body, pointer, id);

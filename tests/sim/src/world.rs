@@ -1,16 +1,17 @@
 //! One run: containers, queues, senders and operators, until everything is at rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use shared::base::time::Timestamp;
+use shared::flows::Flows;
 use shared::model::{
     ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelLatest, ModelLedger, ModelLimits, ModelPressure,
     ModelQueue, ModelSecrets,
 };
 
-use crate::containers::{Container, Invocation, InvocationEnd, LoadedFunction, Models, Start, VISIBILITY};
+use crate::containers::{Container, Invocation, InvocationEnd, LoadedFunction, VISIBILITY};
 use crate::faults::{LAST_HEALING, RunFaults};
 use crate::lane::SCHEDULED_EVERY;
 use crate::operators::SimOperator;
@@ -21,6 +22,7 @@ use crate::run::{BrokenInvariant, RunReport, RunSetup};
 use crate::scheduler::{Actor, Due, Scheduler};
 use crate::senders::SECRET;
 use crate::timeline::Who;
+use crate::wiring::{ContainerStart, Models};
 
 /// How long a mapping takes to notice a message.
 const SLACK: Duration = Duration::from_millis(400);
@@ -47,14 +49,7 @@ impl SimWorld {
         let faults = RunFaults::new(setup.plan.clone(), setup.profile.clone());
         let scheduler = Scheduler::new(setup.seed, setup.scenario.starts_at, faults);
         let letters = ModelQueue::new(scheduler.clock.clone(), VISIBILITY);
-        let secrets = ModelSecrets::default();
-        let last = setup.versions.last().expect("some version is deployed");
-        for (source, _) in last.flows.sources() {
-            secrets.put(&format!("sources/{source}"), SECRET);
-        }
-        for (integration, _) in last.flows.integrations() {
-            secrets.put(&format!("integrations/{integration}"), "token");
-        }
+        let versions: Vec<Flows> = setup.versions.iter().map(|version| version.flows.clone()).collect();
         let ledger = ModelLedger::default();
         let models = Models {
             caps: ModelCaps::beside(ledger.clone()),
@@ -69,10 +64,9 @@ impl SimWorld {
             latest: ModelLatest::default(),
             board: ModelBoard::default(),
             contacts: setup.scenario.known_contacts(),
-            secrets,
-            partner: Partner::new(last.flows.clone()),
+            secrets: secrets(&versions),
+            partner: Partner::new(versions.clone()),
         };
-        let versions = setup.versions.iter().map(|version| version.flows.clone()).collect();
         let oracle = Oracle::new(models.ledger.clone(), models.contacts.clone(), models.latest.clone(), versions);
         // One more closes: it comes at the end.
         let operators = (0..=setup.operators).map(|_| SimOperator::default()).collect();
@@ -294,7 +288,7 @@ impl SimWorld {
         self.oracle.started(who);
         let skew = i64::try_from(self.setup.profile.skew.as_millis()).unwrap_or_default();
         let skew_millis = i64::try_from(self.scheduler.below(2 * skew.unsigned_abs() + 1)).unwrap_or_default() - skew;
-        let start = Start {
+        let start = ContainerStart {
             seat: Seat { scheduler: Arc::clone(&self.scheduler), oracle: Arc::clone(&self.oracle), who },
             models: self.models.clone(),
             version: self.setup.versions[self.deployed].clone(),
@@ -310,4 +304,15 @@ impl SimWorld {
         };
         self.containers.insert(who, Container { function, busy: None });
     }
+}
+
+/// What every sender and every partner of any version is known by.
+fn secrets(versions: &[Flows]) -> ModelSecrets {
+    let secrets = ModelSecrets::default();
+    let sources: BTreeSet<&str> = versions.iter().flat_map(|flows| flows.sources().map(|(name, _)| name)).collect();
+    let partners: BTreeSet<&str> =
+        versions.iter().flat_map(|flows| flows.integrations().map(|(name, _)| name)).collect();
+    sources.iter().for_each(|source| secrets.put(&format!("sources/{source}"), SECRET));
+    partners.iter().for_each(|partner| secrets.put(&format!("integrations/{partner}"), "token"));
+    secrets
 }

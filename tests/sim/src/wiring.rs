@@ -1,0 +1,230 @@
+//! How a container is wired: the models outside of it, its ports over them, and the function that gets the ports.
+
+use std::sync::Arc;
+
+use intake::Intake;
+use processor::Processor;
+use replay::Replay;
+use shared::arrival::secrets::CachedSecrets;
+use shared::effects::cap::Caps;
+use shared::effects::contact::Contacts;
+use shared::effects::findings::Findings;
+use shared::effects::request::Partners;
+use shared::ledger::batch::BatchStore;
+use shared::ledger::queue::{DeadLetters, Queue, Ticks, Visibility};
+use shared::ledger::{Admissions, Claims, Records, Rows};
+use shared::limits::budget::Budgets;
+use shared::limits::pressure::{Breakers, Gate, Slots};
+use shared::limits::rates::{Limiter, Limits};
+use shared::model::{
+    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLedger, ModelLimits,
+    ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
+};
+use shared::operate::stale::Latest;
+use shared::operate::switchboard::{BoardStore, Boards, Switchboard};
+
+use crate::containers::LEASE;
+use crate::mutation::Mutation;
+use crate::partner::{OpeningConduct, Partner};
+use crate::ports::{Seat, SimBoard, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
+use crate::scenario::FlowsVersion;
+
+/// Everything outside of the containers.
+#[derive(Clone)]
+pub struct Models {
+    /// The ledger.
+    pub ledger: ModelLedger,
+    /// The queue of events.
+    pub events: ModelQueue,
+    pub(crate) letters: ModelQueue,
+    pub(crate) limits: ModelLimits,
+    pub(crate) pressure: ModelPressure,
+    pub(crate) budgets: ModelBudgets,
+    pub(crate) board: ModelBoard,
+    pub(crate) contacts: ModelContacts,
+    pub(crate) caps: ModelCaps,
+    pub(crate) latest: ModelLatest,
+    pub(crate) batches: ModelBatches,
+    pub(crate) secrets: ModelSecrets,
+    pub(crate) partner: Arc<Partner>,
+}
+
+/// The ports of a container. A mutation changes some.
+pub struct ContainerPorts {
+    /// Admits events.
+    pub admissions: Box<dyn Admissions>,
+    /// Reads the row of an event.
+    pub rows: Box<dyn Rows>,
+    /// Claims events, and writes what comes of them.
+    pub claims: Box<dyn Claims>,
+    /// The operators' side of the ledger.
+    pub records: Box<dyn Records>,
+    /// The queue of events, from its sender's side.
+    pub queue: Box<dyn Queue>,
+    /// The queue of events, from its consumer's side.
+    pub visibility: Box<dyn Visibility>,
+    /// Takes dead letters.
+    pub dead_letters: Box<dyn DeadLetters>,
+    /// The queue of dead letters, from its consumer's side.
+    pub letters: Box<dyn Visibility>,
+    /// Drives batches on.
+    pub ticks: Box<dyn Ticks>,
+    /// The batches.
+    pub batches: Box<dyn BatchStore>,
+    /// How much senders may send.
+    pub sender_limits: Box<dyn Limits>,
+    /// How often partners may be called.
+    pub partner_limits: Box<dyn Limits>,
+    /// How fast batches may replay.
+    pub lane_limits: Box<dyn Limits>,
+    /// How many calls a partner may have at once.
+    pub slots: Box<dyn Slots>,
+    /// Which partners are left alone.
+    pub breakers: Box<dyn Breakers>,
+    /// How many retries a contact has.
+    pub budgets: Box<dyn Budgets>,
+    /// What stands behind the switchboard.
+    pub board: Box<dyn BoardStore>,
+    /// The switchboard, to be written.
+    pub boards: Box<dyn Boards>,
+    /// The contacts.
+    pub contacts: Box<dyn Contacts>,
+    /// The caps.
+    pub caps: Box<dyn Caps>,
+    /// What was applied last.
+    pub latest: Box<dyn Latest>,
+    /// The partners.
+    pub partners: Box<dyn Partners>,
+}
+
+/// What a container is started with.
+pub(crate) struct ContainerStart {
+    pub(crate) seat: Seat,
+    pub(crate) models: Models,
+    pub(crate) version: FlowsVersion,
+    pub(crate) skew_millis: i64,
+    pub(crate) mood: f64,
+    pub(crate) opening: Option<OpeningConduct>,
+    pub(crate) mutation: Mutation,
+}
+
+impl ContainerStart {
+    fn clock(&self) -> SkewedClock {
+        SkewedClock { clock: self.seat.scheduler.clock.clone(), skew_millis: self.skew_millis }
+    }
+
+    fn tables(&self) -> SimTables {
+        let Models { limits, pressure, budgets, caps, board, contacts, latest, batches, secrets, .. } =
+            self.models.clone();
+        SimTables {
+            seat: self.seat.clone(),
+            limits,
+            pressure,
+            budgets,
+            caps,
+            board,
+            contacts,
+            latest,
+            batches,
+            secrets,
+        }
+    }
+
+    fn ports(&self) -> ContainerPorts {
+        let (seat, models) = (&self.seat, &self.models);
+        let ledger = SimLedger { seat: seat.clone(), ledger: models.ledger.clone(), rules: self.mutation.rules };
+        let queue = SimQueue { seat: seat.clone(), queue: models.events.clone() };
+        let tables = self.tables();
+        let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone() };
+        let (partner, mood, opening) = (Arc::clone(&models.partner), self.mood, self.opening);
+        let partners = SimPartners { seat: seat.clone(), partner, mood, opening };
+        let ports = ContainerPorts {
+            admissions: Box::new(ledger.clone()),
+            rows: Box::new(ledger.clone()),
+            claims: Box::new(ledger.clone()),
+            records: Box::new(ledger),
+            queue: Box::new(queue.clone()),
+            visibility: Box::new(queue),
+            dead_letters: Box::new(letters.clone()),
+            letters: Box::new(letters.clone()),
+            ticks: Box::new(letters),
+            batches: Box::new(tables.clone()),
+            sender_limits: Box::new(tables.clone()),
+            partner_limits: Box::new(tables.clone()),
+            lane_limits: Box::new(tables.clone()),
+            slots: Box::new(tables.clone()),
+            breakers: Box::new(tables.clone()),
+            budgets: Box::new(tables.clone()),
+            board: Box::new(SimBoard(tables.clone())),
+            boards: Box::new(tables.clone()),
+            contacts: Box::new(tables.clone()),
+            caps: Box::new(tables.clone()),
+            latest: Box::new(tables),
+            partners: Box::new(partners),
+        };
+        (self.mutation.ports)(ports, models)
+    }
+
+    pub(crate) fn intake(self) -> Intake {
+        let ports = self.ports();
+        Intake {
+            ledger: ports.admissions,
+            rows: ports.rows,
+            queue: ports.queue,
+            limiter: Limiter::new(ports.sender_limits),
+            secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
+            clock: Box::new(self.clock()),
+            chance: Box::new(self.seat.scheduler.new_chance()),
+            flows: self.version.flows,
+            contracts: self.version.contracts,
+        }
+    }
+
+    pub(crate) fn processor(self) -> Processor {
+        let ports = self.ports();
+        let chance = self.seat.scheduler.new_chance();
+        Processor {
+            lease: LEASE,
+            ledger: ports.claims,
+            visibility: ports.visibility,
+            dead_letters: ports.dead_letters,
+            switchboard: Switchboard::new(ports.board),
+            boards: ports.boards,
+            caps: ports.caps,
+            records: ports.records,
+            queue: ports.queue,
+            found: Findings::default(),
+            places: Some(Box::new(ModelPlaces)),
+            contacts: ports.contacts,
+            metrics: Box::new(ModelMetrics::default()),
+            latest: ports.latest,
+            budgets: ports.budgets,
+            gate: Gate::new(ports.partner_limits, ports.slots, ports.breakers, Box::new(chance.clone())),
+            secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
+            partners: ports.partners,
+            clock: Box::new(self.clock()),
+            chance: Box::new(chance),
+            flows: self.version.flows,
+        }
+    }
+
+    pub(crate) fn replay(self) -> Replay {
+        let ports = self.ports();
+        Replay {
+            // Nobody here looks at a console.
+            depths: Box::new(self.models.events.clone()),
+            records: ports.records,
+            queue: ports.queue,
+            boards: ports.boards,
+            latest: ports.latest,
+            batches: ports.batches,
+            ticks: ports.ticks,
+            visibility: ports.letters,
+            limiter: Limiter::new(ports.lane_limits),
+            chance: Box::new(self.seat.scheduler.new_chance()),
+            sleep: Box::new(self.seat.clone()),
+            clock: Box::new(self.clock()),
+            flows: self.version.flows,
+        }
+    }
+}
