@@ -13,7 +13,7 @@ ARCH ?= arm64
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
 sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
-sim := cargo test --quiet -p tests --lib -- --nocapture
+sim := cargo test --quiet --workspace --lib -- --nocapture
 
 TARGET ?= signatures
 SECONDS ?= 60
@@ -55,9 +55,8 @@ chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS
 sim: ## Simulate many schedules with faults (SEEDS=20000), or one in every line (SEED=7)
 	@SEEDS='$(SEEDS)' SEED='$(SEED)' MUTANT='$(MUTANT)' $(sim) $(if $(SEED),sim::campaign::seeds_0,sim::campaign sim::sweep)
 
-mutants: ## Break the protocol in each way, and say by which invariant the simulation sees it
-	@echo '| broken so that | caught by | seeds needed |'; echo '|---|---|---|'
-	@$(sim) sim::mutants
+mutants: ## Break the protocol in each way, and write into infra/docs/PROOF.md by which invariant that is seen
+	@WRITE_MUTANTS=1 $(sim) sim::mutants
 
 check: ## Formatting, lints, the core without AWS, the flows, the template
 	cargo fmt --all --check
