@@ -12,32 +12,32 @@ use shared::base::time::{Timestamp, duration};
 use shared::ledger::batch::Filter;
 use shared::ledger::{Reason, SignOff, State};
 
-use crate::cloud::Cloud;
+use crate::cloud::CloudClient;
 
 /// Not for the whole struct: it would go on over what a verb lists after it.
 const EVENTS: &str = "Which events";
 
 /// Which parked events are meant.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Only {
+pub(crate) struct FilterArgs {
     /// Those of this flow.
     #[arg(long, help_heading = EVENTS)]
     pub(crate) flow: Option<String>,
     /// Those that died of this: attempts_spent, terminal, unknown_outcome, … as `dead reasons` lists them.
-    #[arg(long, help_heading = EVENTS, value_name = "REASON", value_parser = word::<Reason>)]
+    #[arg(long, help_heading = EVENTS, value_name = "REASON", value_parser = parse_word::<Reason>)]
     pub(crate) reason_was: Option<Reason>,
     /// Those whose last error has this in it.
     #[arg(long, help_heading = EVENTS, value_name = "TEXT")]
     pub(crate) error: Option<String>,
     /// Those in this state: dead, awaiting_approval or queued.
-    #[arg(long, help_heading = EVENTS, value_parser = word::<State>)]
+    #[arg(long, help_heading = EVENTS, value_parser = parse_word::<State>)]
     pub(crate) state: Option<State>,
     /// Those that were parked within this time (`2h`, `30m`), or since this moment (RFC 3339).
-    #[arg(long, help_heading = EVENTS, value_name = "2h", value_parser = since)]
+    #[arg(long, help_heading = EVENTS, value_name = "2h", value_parser = parse_since)]
     pub(crate) since: Option<Since>,
 }
 
-impl Only {
+impl FilterArgs {
     /// The filter, as the function takes it.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         Filter {
@@ -57,35 +57,35 @@ impl Only {
 
 /// Who wants a change, and why. Both are kept: in an event's history, with a batch, or on the switchboard.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Why {
+pub(crate) struct ByAndReasonArgs {
     /// Why: it is kept with what you do.
-    #[arg(long, value_name = "WHY", value_parser = words)]
+    #[arg(long, value_name = "WHY", value_parser = parse_note)]
     pub(crate) reason: String,
     /// Who you are. Without it, the one that AWS knows you as.
-    #[arg(long, value_name = "NAME", value_parser = words)]
+    #[arg(long, value_name = "NAME", value_parser = parse_note)]
     pub(crate) by: Option<String>,
 }
 
-impl Why {
+impl ByAndReasonArgs {
     /// An operation with who wants it, and why.
-    pub(crate) async fn sign(&self, cloud: &Cloud, operation: Value) -> Value {
+    pub(crate) async fn add_to(&self, cloud: &CloudClient, operation: Value) -> Value {
         let by = match &self.by {
             Some(by) => by.clone(),
-            None => cloud.who().await,
+            None => cloud.caller_name().await,
         };
-        signed(operation, &by, &self.reason)
+        with_author(operation, &by, &self.reason)
     }
 }
 
 /// An operation with who wants it, and why.
-pub(crate) fn signed(mut operation: Value, by: &str, reason: &str) -> Value {
+pub(crate) fn with_author(mut operation: Value, by: &str, reason: &str) -> Value {
     operation["by"] = json!(by);
     operation["reason"] = json!(reason);
     operation
 }
 
 /// The most that the function lists or plans at once.
-pub(crate) const MOST: u32 = Filter::MAX_LISTED;
+pub(crate) const MAX_LISTED: u32 = Filter::MAX_LISTED;
 
 /// A number from one to this one.
 pub(crate) fn up_to(most: u32) -> RangedI64ValueParser<u32> {
@@ -102,14 +102,14 @@ pub(crate) enum Since {
 impl Since {
     fn at(self, now: Timestamp) -> Timestamp {
         match self {
-            Since::Ago(ago) => before(now, ago),
+            Since::Ago(ago) => moment_before(now, ago),
             Since::At(at) => at,
         }
     }
 }
 
 /// The moment so long before another.
-pub(crate) fn before(now: Timestamp, ago: Duration) -> Timestamp {
+pub(crate) fn moment_before(now: Timestamp, ago: Duration) -> Timestamp {
     Timestamp::from_millis(now.millis().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
 }
 
@@ -120,23 +120,25 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// Reads a duration as flow files write it.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let read: StrDeserializer<'_, Error> = text.into_deserializer();
     duration(read).map_err(|error| error.to_string())
 }
 
-fn since(text: &str) -> Result<Since, String> {
+fn parse_since(text: &str) -> Result<Since, String> {
     let moment = Timestamp::parse(text).filter(|_| text.contains('T')).map(Since::At);
-    moment.map_or_else(|| span(text).map(Since::Ago), Ok).map_err(|error| format!("{error}, or `2026-11-16T10:00:00Z`"))
+    moment
+        .map_or_else(|| parse_duration(text).map(Since::Ago), Ok)
+        .map_err(|error| format!("{error}, or `2026-11-16T10:00:00Z`"))
 }
 
 /// Reads a word that the ledger knows. The error lists them.
-fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(json!(text)).map_err(|error| error.to_string())
 }
 
 /// A name or a reason, as the history takes it.
-pub(crate) fn words(text: &str) -> Result<String, String> {
+pub(crate) fn parse_note(text: &str) -> Result<String, String> {
     match text.trim().chars().count() {
         1..=SignOff::MAX_CHARS => Ok(text.trim().to_owned()),
         _ => Err(format!("it must say something, in at most {} characters", SignOff::MAX_CHARS)),
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn since_is_a_while_or_a_moment() {
         let now = Timestamp::from_secs(1_794_830_400);
-        let at = |text| since(text).map(|since| since.at(now).to_string());
+        let at = |text| parse_since(text).map(|since| since.at(now).to_string());
         assert_eq!(at("2h").as_deref(), Ok("2026-11-16T10:00:00.000Z"));
         assert_eq!(at("2026-11-16T09:00:00Z").as_deref(), Ok("2026-11-16T09:00:00.000Z"));
         for bad in ["", "yesterday", "2", "1794830400", "2026-11-16"] {
@@ -161,23 +163,26 @@ mod tests {
 
     #[test]
     fn a_reason_that_there_is_not_is_told_with_those_that_there_are() {
-        assert_eq!(word::<Reason>("attempts_spent"), Ok(Reason::AttemptsSpent));
-        let told = word::<Reason>("atempts").expect_err("no such reason");
+        assert_eq!(parse_word::<Reason>("attempts_spent"), Ok(Reason::AttemptsSpent));
+        let told = parse_word::<Reason>("atempts").expect_err("no such reason");
         assert!(told.contains("attempts_spent") && told.contains("unknown_outcome"), "{told}");
     }
 
     #[test]
     fn a_filter_names_only_what_is_asked_for() {
-        let only =
-            Only { flow: Some("leads".into()), since: Some(Since::At(Timestamp::from_secs(7))), ..Only::default() };
+        let only = FilterArgs {
+            flow: Some("leads".into()),
+            since: Some(Since::At(Timestamp::from_secs(7))),
+            ..FilterArgs::default()
+        };
         let filter = serde_json::to_value(only.filter(now())).expect("JSON");
         assert_eq!(filter, json!({"flow": "leads", "since": 7000}));
-        assert!(Only::default().is_empty() && !only.is_empty());
+        assert!(FilterArgs::default().is_empty() && !only.is_empty());
     }
 
     #[test]
     fn words_say_something() {
-        assert_eq!(words(" the CRM is back ").as_deref(), Ok("the CRM is back"));
-        assert!(words("  ").is_err() && words(&"x".repeat(121)).is_err());
+        assert_eq!(parse_note(" the CRM is back ").as_deref(), Ok("the CRM is back"));
+        assert!(parse_note("  ").is_err() && parse_note(&"x".repeat(121)).is_err());
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{Cli, Verdict};
+use crate::{CommandExit, OperatorCli};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -12,7 +12,7 @@ Examples:
   ledgerline completions zsh  > \"${fpath[1]}/_ledgerline\"
   ledgerline completions fish > ~/.config/fish/completions/ledgerline.fish";
 
-pub(crate) fn print(shell: Shell) -> Result<Verdict> {
-    clap_complete::generate(shell, &mut Cli::command(), "ledgerline", &mut std::io::stdout());
-    Ok(Verdict::Fine)
+pub(crate) fn print(shell: Shell) -> Result<CommandExit> {
+    clap_complete::generate(shell, &mut OperatorCli::command(), "ledgerline", &mut std::io::stdout());
+    Ok(CommandExit::Success)
 }

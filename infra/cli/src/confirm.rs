@@ -7,15 +7,15 @@ use clap::Args;
 
 /// Do it without asking.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Yes {
+pub(crate) struct ConfirmArgs {
     /// Do not ask before it is done. Without a terminal to ask on, nothing is done unless you say so.
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
-impl Yes {
+impl ConfirmArgs {
     /// Whether it shall be done.
-    pub(crate) fn or_ask(self, question: &str) -> Result<bool> {
+    pub(crate) fn confirm(self, question: &str) -> Result<bool> {
         if self.yes {
             return Ok(true);
         }

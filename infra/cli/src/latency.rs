@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use shared::base::time::{Timestamp, Unit};
 use shared::operate::metric;
 
-use crate::Verdict;
-use crate::args::{before, now, span};
-use crate::cloud::{self, At, Cloud};
+use crate::CommandExit;
+use crate::args::{moment_before, now, parse_duration};
+use crate::cloud::{self, CloudArgs, CloudClient};
 use crate::output::{self, columns};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -25,11 +25,11 @@ CloudWatch works out percentiles for whole stretches of the clock. Where the win
 higher percentile is shown: the true one is not above it.";
 
 /// The most metrics that one request may ask for.
-const MOST: usize = 500;
+const MAX_METRICS: usize = 500;
 
 /// Tell how long events take, from received to settled.
 #[derive(Debug, Args)]
-pub(crate) struct Latency {
+pub(crate) struct LatencyArgs {
     /// How far to look back.
     #[arg(long, value_name = "15m", default_value = "15m", value_parser = window)]
     window: Duration,
@@ -51,19 +51,19 @@ struct Row {
     percentiles: Vec<Option<f64>>,
 }
 
-impl Latency {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl LatencyArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let rows = cloud::with(at, async |cloud| self.gather(cloud).await)?;
-        output::show(json, &self.as_json(&rows), || self.text(&rows))?;
-        Ok(Verdict::Fine)
+        output::print_answer(json, &self.as_json(&rows), || self.text(&rows))?;
+        Ok(CommandExit::Success)
     }
 
-    async fn gather(&self, cloud: &Cloud) -> Result<Vec<Row>> {
+    async fn gather(&self, cloud: &CloudClient) -> Result<Vec<Row>> {
         let metrics = self.metrics(cloud).await?;
         let mut rows = Vec::new();
-        for some in metrics.chunks(MOST / (1 + self.percentile.len())) {
+        for some in metrics.chunks(MAX_METRICS / (1 + self.percentile.len())) {
             let input = self.queries(some, now());
-            let answer = cloud.metrics("GetMetricData", input).await?;
+            let answer = cloud.cloudwatch("GetMetricData", input).await?;
             rows.extend(some.iter().enumerate().map(|(n, metric)| self.row(n, metric, &answer)));
         }
         rows.retain(|row| row.count > 0.0);
@@ -72,14 +72,14 @@ impl Latency {
     }
 
     /// The metrics that there are: one for each flow and each end that an event of it came to.
-    async fn metrics(&self, cloud: &Cloud) -> Result<Vec<Value>> {
+    async fn metrics(&self, cloud: &CloudClient) -> Result<Vec<Value>> {
         let mut input = json!({"Namespace": metric::NAMESPACE, "MetricName": metric::TIME_TO_SETTLED});
         if let Some(flow) = &self.flow {
             input["Dimensions"] = json!([{"Name": "Flow", "Value": flow}]);
         }
         let mut metrics = Vec::new();
         for _ in 0..PAGES {
-            let answer = cloud.metrics("ListMetrics", input.clone()).await?;
+            let answer = cloud.cloudwatch("ListMetrics", input.clone()).await?;
             metrics.extend(answer["Metrics"].as_array().cloned().unwrap_or_default());
             match &answer["NextToken"] {
                 Value::String(token) => input["NextToken"] = json!(token),
@@ -102,7 +102,7 @@ impl Latency {
             })
         };
         let queries: Vec<Value> = metrics.iter().enumerate().flat_map(|(n, metric)| query(n, metric)).collect();
-        json!({"MetricDataQueries": queries, "StartTime": before(end, self.window).secs(), "EndTime": end.secs()})
+        json!({"MetricDataQueries": queries, "StartTime": moment_before(end, self.window).secs(), "EndTime": end.secs()})
     }
 
     fn stats(&self) -> impl Iterator<Item = (String, String)> {
@@ -164,7 +164,7 @@ fn millis(value: f64) -> String {
 
 /// Whole minutes, and no more than CloudWatch keeps in full.
 fn window(text: &str) -> Result<Duration, String> {
-    match span(text)? {
+    match parse_duration(text)? {
         span if span.as_secs().is_multiple_of(60) && (MINUTE..=Unit::Day.duration()).contains(&span) => Ok(span),
         _ => Err("whole minutes, from 1m to 24h".into()),
     }
@@ -183,8 +183,8 @@ fn percentile(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn latency() -> Latency {
-        Latency { window: Duration::from_secs(900), percentile: vec!["50".into(), "99.9".into()], flow: None }
+    fn latency() -> LatencyArgs {
+        LatencyArgs { window: Duration::from_secs(900), percentile: vec!["50".into(), "99.9".into()], flow: None }
     }
 
     fn metric(flow: &str, state: &str) -> Value {

@@ -11,13 +11,12 @@ mod args;
 mod cloud;
 mod completions;
 mod confirm;
-mod delivery;
-mod folder;
+mod flows_folder;
 mod interrupt;
-mod outcome;
+mod event_outcomes;
 pub mod output;
-mod trouble;
-mod who;
+mod sample_event;
+mod operator_name;
 
 mod dead;
 mod decide;
@@ -31,20 +30,19 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use cloud::At;
-use trouble::Trouble;
+use cloud::{CloudArgs, CloudError};
 
 /// Ledgerline: partner webhooks in, each side effect at most once.
 #[derive(Debug, Parser)]
 #[command(name = "ledgerline", version, arg_required_else_help = true, after_help = EXIT_CODES)]
-pub struct Cli {
+pub struct OperatorCli {
     #[command(subcommand)]
     verb: Verb,
     /// Print JSON for scripts.
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    at: At,
+    at: CloudArgs,
 }
 
 const EXIT_CODES: &str = "\
@@ -63,51 +61,51 @@ Colours are for terminals only, and NO_COLOR takes them away.";
 enum Verb {
     /// Look over what is parked. Nothing is changed.
     #[command(subcommand)]
-    Dead(dead::Verb),
+    Dead(dead::DeadVerb),
     /// Tell what a replay would do for each event and each effect. Nothing is changed.
     #[command(after_help = replay::PLAN_EXAMPLES)]
-    Plan(replay::Plan),
+    Plan(replay::PlanArgs),
     /// Replay exactly what a plan said, or nothing.
     #[command(after_help = replay::APPLY_EXAMPLES)]
-    Apply(replay::Apply),
+    Apply(replay::ApplyArgs),
     /// Send parked events through the queue again. What is done stays done.
     #[command(after_help = replay::EXAMPLES)]
-    Replay(replay::Replay),
+    Replay(replay::ReplayArgs),
     /// Stop a batch of replays. What is on its way goes on.
     #[command(after_help = replay::STOP_EXAMPLES)]
-    Stop(replay::Stop),
+    Stop(replay::StopArgs),
     /// Approve what awaits it, as it is shown.
-    #[command(after_help = decide::ANSWER_EXAMPLES)]
-    Approve(decide::Question),
+    #[command(after_help = decide::APPROVAL_EXAMPLES)]
+    Approve(decide::ApprovalArgs),
     /// Say no to what awaits approval.
-    #[command(after_help = decide::ANSWER_EXAMPLES)]
-    Reject(decide::Question),
+    #[command(after_help = decide::APPROVAL_EXAMPLES)]
+    Reject(decide::ApprovalArgs),
     /// Give up for good on events that are dead or await approval, with a sign-off.
     #[command(after_help = decide::DROP_EXAMPLES)]
-    Drop(decide::Drop),
+    Drop(decide::DropArgs),
     /// Say of an effect whether it happened, where nobody could know.
     #[command(after_help = decide::RESOLVE_EXAMPLES)]
-    Resolve(decide::Resolve),
+    Resolve(decide::ResolveArgs),
     /// Hold calls back: of a flow, of an integration, or all of them.
     #[command(after_help = switch::EXAMPLES)]
-    Pause(switch::Pause),
+    Pause(switch::PauseArgs),
     /// Let calls go on that were held back.
     #[command(after_help = switch::EXAMPLES)]
-    Resume(switch::Resume),
+    Resume(switch::ResumeArgs),
     /// Make a flow do what its `safe_mode` says, for a while.
     #[command(after_help = switch::EXAMPLES)]
-    SafeMode(switch::SafeMode),
+    SafeMode(switch::SafeModeArgs),
     /// Change a flow's retry policy, or take that back.
     #[command(after_help = switch::EXAMPLES)]
-    Policy(switch::Policy),
+    Policy(switch::PolicyArgs),
     /// Show what is switched, what was turned last, and the newest batches of replays.
-    Status(switch::Status),
+    Status(switch::StatusArgs),
     /// Tell how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
-    Latency(latency::Latency),
+    Latency(latency::LatencyArgs),
     /// Check, compare and try out flow files. Nothing is called, and only `schemas` writes files.
     #[command(subcommand)]
-    Flows(flows::Verb),
+    Flows(flows::FlowsVerb),
     /// Print a completion script for your shell.
     #[command(after_help = completions::EXAMPLES)]
     Completions {
@@ -116,13 +114,13 @@ enum Verb {
     },
 }
 
-impl Cli {
+impl OperatorCli {
     /// Does what was asked.
-    pub fn run(self) -> Result<Verdict> {
-        let Cli { verb, json, at } = self;
+    pub fn run(self) -> Result<CommandExit> {
+        let OperatorCli { verb, json, at } = self;
         let ran = verb.run(&at, json);
         // A script reads the refusal where it would read the answer.
-        if let Some(Trouble::Refused(answer)) = ran.as_ref().err().and_then(|error| error.downcast_ref())
+        if let Some(CloudError::Declined(answer)) = ran.as_ref().err().and_then(|error| error.downcast_ref())
             && json
         {
             output::json(answer);
@@ -132,15 +130,15 @@ impl Cli {
 }
 
 impl Verb {
-    fn run(self, at: &At, json: bool) -> Result<Verdict> {
+    fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         match self {
             Verb::Dead(verb) => verb.run(at, json),
             Verb::Plan(plan) => plan.run(at, json),
             Verb::Apply(apply) => apply.run(at, json),
             Verb::Replay(replay) => replay.run(at, json),
             Verb::Stop(stop) => stop.run(at, json),
-            Verb::Approve(question) => question.run(decide::Answer::Approve, at, json),
-            Verb::Reject(question) => question.run(decide::Answer::Reject, at, json),
+            Verb::Approve(question) => question.run(decide::ApproveOrReject::Approve, at, json),
+            Verb::Reject(question) => question.run(decide::ApproveOrReject::Reject, at, json),
             Verb::Drop(drop) => drop.run(at, json),
             Verb::Resolve(resolve) => resolve.run(at, json),
             Verb::Pause(pause) => pause.run(at, json),
@@ -157,46 +155,46 @@ impl Verb {
 
 /// What a run comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CommandExit {
     /// All is well.
-    Fine,
+    Success,
     /// There are problems, and they were shown; or something was not done after all.
     Problems,
     /// It could not even be tried: the words or the files are wrong.
     Usage,
     /// A change makes old events new again.
-    Resets,
+    ResetsDedup,
     /// The function said no.
-    Refused,
+    Declined,
     /// AWS, the function, what it works with or the local cloud was not reached.
     Unreached,
     /// Some were done, and some refused.
-    Partly,
+    PartlyDone,
 }
 
-impl Verdict {
+impl CommandExit {
     /// What an error comes to. A reader that has gone is none: it has read what it wanted.
     pub fn of(error: &anyhow::Error) -> Self {
         let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
-        match error.downcast_ref::<Trouble>() {
-            Some(Trouble::Refused(_)) => Verdict::Refused,
-            Some(Trouble::Unreached(_)) => Verdict::Unreached,
-            None if error.downcast_ref().is_some_and(gone) => Verdict::Fine,
-            None => Verdict::Usage,
+        match error.downcast_ref::<CloudError>() {
+            Some(CloudError::Declined(_)) => CommandExit::Declined,
+            Some(CloudError::Unreached(_)) => CommandExit::Unreached,
+            None if error.downcast_ref().is_some_and(gone) => CommandExit::Success,
+            None => CommandExit::Usage,
         }
     }
 }
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
+impl From<CommandExit> for ExitCode {
+    fn from(verdict: CommandExit) -> Self {
         ExitCode::from(match verdict {
-            Verdict::Fine => 0,
-            Verdict::Problems => 1,
-            Verdict::Usage => 2,
-            Verdict::Resets => 3,
-            Verdict::Refused => 4,
-            Verdict::Unreached => 5,
-            Verdict::Partly => 6,
+            CommandExit::Success => 0,
+            CommandExit::Problems => 1,
+            CommandExit::Usage => 2,
+            CommandExit::ResetsDedup => 3,
+            CommandExit::Declined => 4,
+            CommandExit::Unreached => 5,
+            CommandExit::PartlyDone => 6,
         })
     }
 }

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use ledgerline::{Cli, Verdict};
+use ledgerline::{CommandExit, OperatorCli};
 
 fn main() -> ExitCode {
-    let verdict = Cli::parse().run().unwrap_or_else(|error| {
-        let verdict = Verdict::of(&error);
-        if verdict != Verdict::Fine {
+    let verdict = OperatorCli::parse().run().unwrap_or_else(|error| {
+        let verdict = CommandExit::of(&error);
+        if verdict != CommandExit::Success {
             anstream::eprintln!("{error:#}");
         }
         verdict

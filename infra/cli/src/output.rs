@@ -67,7 +67,7 @@ pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) {
 
 /// Rows with aligned columns, as text.
 pub(crate) fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
-    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| plain(cell))).collect();
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| printable(cell))).collect();
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].len()]).max().unwrap_or_default()
@@ -81,7 +81,7 @@ pub(crate) fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> 
 }
 
 /// A text on one line, and nothing in it that a terminal would obey: partners and senders wrote some of it.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -94,15 +94,15 @@ pub(crate) fn short(text: &str, longest: usize) -> String {
 }
 
 /// Prints a text. A reader that has gone, as `head` goes, is an error that ends the command.
-pub(crate) fn say(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
 /// Prints what a verb found: an answer for scripts, or a text for people.
-pub(crate) fn show(as_json: bool, answer: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
-    if as_json { say(&format!("{answer:#}\n")) } else { say(&text()) }
+pub(crate) fn print_answer(as_json: bool, answer: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
+    if as_json { print(&format!("{answer:#}\n")) } else { print(&text()) }
 }
 
 /// Prints a value for scripts.
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn no_text_of_others_controls_the_terminal() {
         for hostile in ["\u{1b}[2J", "\u{1b}]0;title\u{7}", "\u{9b}31m", "one\r\ntwo\tthree\u{8}"] {
-            assert!(!plain(hostile).chars().any(char::is_control), "{hostile:?}");
+            assert!(!printable(hostile).chars().any(char::is_control), "{hostile:?}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The operator's verbs against a function that does as it is told: what is asked of it, how often, and what
 //! the command says when it does not answer.
 
-mod function;
+mod function_stub;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use function::{Function, Said};
+use function_stub::{FunctionStub, StubReply};
 use serde_json::{Value, json};
 
 fn command(endpoint: &str, arguments: &[&str]) -> Command {
@@ -29,7 +29,7 @@ fn command(endpoint: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn ledgerline(function: &Function, arguments: &[&str]) -> Output {
+fn ledgerline(function: &FunctionStub, arguments: &[&str]) -> Output {
     command(&function.url, arguments).output().expect("it runs")
 }
 
@@ -46,13 +46,13 @@ fn line(id: &str) -> Value {
            "reason": "terminal", "effect": "crm", "error": "answered 422", "attempts": 1})
 }
 
-fn list(lines: &[Value]) -> Said {
-    Said::Answer(json!({"parked": lines, "matching": lines.len(), "more": false}))
+fn list(lines: &[Value]) -> StubReply {
+    StubReply::Answer(json!({"parked": lines, "matching": lines.len(), "more": false}))
 }
 
 #[test]
 fn an_operation_goes_to_the_stack_s_function_and_is_signed() {
-    let function = Function::start(|_, _| Said::Answer(json!({"version": 1, "board": {}})));
+    let function = FunctionStub::start(|_, _| StubReply::Answer(json!({"version": 1, "board": {}})));
     let paused = ledgerline(
         &function,
         &[
@@ -83,7 +83,7 @@ fn an_operation_goes_to_the_stack_s_function_and_is_signed() {
 /// Somebody who says which account it is does not mean the one that the shell happens to have.
 #[test]
 fn a_profile_that_is_named_goes_before_the_environment() {
-    let function = Function::start(|_, _| Said::Answer(json!({"version": 0, "board": {}, "batches": []})));
+    let function = FunctionStub::start(|_, _| StubReply::Answer(json!({"version": 0, "board": {}, "batches": []})));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles");
     std::fs::write(&file, "[profile prod]\naws_access_key_id = OTHER\naws_secret_access_key = other\n")
         .expect("it is written");
@@ -100,7 +100,7 @@ fn a_profile_that_is_named_goes_before_the_environment() {
 
 #[test]
 fn a_word_on_an_unknown_names_the_version_that_was_seen() {
-    let function = Function::start(|_, _| Said::Answer(line("aa")));
+    let function = FunctionStub::start(|_, _| StubReply::Answer(line("aa")));
     let happened =
         ["resolve", "aa", "crm", "--happened", r#"{"crm_id": "c-1"}"#, "--reason", "saw it", "--by", "ada", "--yes"];
     assert_eq!(code(&ledgerline(&function, &happened)), 0);
@@ -125,16 +125,16 @@ fn a_word_on_an_unknown_names_the_version_that_was_seen() {
 
 #[test]
 fn a_look_is_repeated_when_its_answer_is_lost() {
-    let function = Function::start(|_, before| if before < 2 { Said::Nothing } else { list(&[line("aa")]) });
+    let function = FunctionStub::start(|_, before| if before < 2 { StubReply::Nothing } else { list(&[line("aa")]) });
     let listed = ledgerline(&function, &["dead", "list"]);
     assert_eq!((code(&listed), function.asked().len()), (0, 3), "{}", words(&listed));
 }
 
 #[test]
 fn a_batch_whose_answer_is_lost_is_not_begun_twice() {
-    let function = Function::start(|request, _| match request["op"].as_str() {
+    let function = FunctionStub::start(|request, _| match request["op"].as_str() {
         Some("list") => list(&[line("aa")]),
-        _ => Said::Nothing,
+        _ => StubReply::Nothing,
     });
     let lost = ledgerline(&function, &["replay", "--flow", "leads", "--reason", "it is back", "--by", "ada", "--yes"]);
     assert_eq!(code(&lost), 5);
@@ -149,8 +149,8 @@ fn unavailable() -> Value {
 
 #[test]
 fn a_look_is_repeated_when_the_function_was_not_answered_itself() {
-    let function = Function::start(|_, before| match before {
-        0 => Said::Answer(unavailable()),
+    let function = FunctionStub::start(|_, before| match before {
+        0 => StubReply::Answer(unavailable()),
         _ => list(&[line("aa")]),
     });
     let listed = ledgerline(&function, &["dead", "list"]);
@@ -160,14 +160,14 @@ fn a_look_is_repeated_when_the_function_was_not_answered_itself() {
 /// The row may have been written before the queue failed: that is no refusal.
 #[test]
 fn a_change_that_the_function_could_not_finish_may_have_been_made() {
-    let function = Function::start(|request, _| match request["op"].as_str() {
-        Some("show") => Said::Answer(line("aa")),
+    let function = FunctionStub::start(|request, _| match request["op"].as_str() {
+        Some("show") => StubReply::Answer(line("aa")),
         Some("apply") => {
             let mut lost = unavailable();
             lost["id"] = json!("bb");
-            Said::Answer(json!({"applied": [{"id": "aa", "state": "queued", "replay": 1}, lost]}))
+            StubReply::Answer(json!({"applied": [{"id": "aa", "state": "queued", "replay": 1}, lost]}))
         }
-        _ => Said::Answer(unavailable()),
+        _ => StubReply::Answer(unavailable()),
     });
     let word = ["--reason", "it is back", "--by", "ada"];
     for (change, told) in [
@@ -190,9 +190,9 @@ fn a_batch_is_begun_for_what_the_list_does_not_reach() {
     for (more, begun) in [(false, 0), (true, 1)] {
         let batch = json!({"id": "b-1", "filter": {}, "max": 20, "per_minute": 5, "by": "ada", "why": "w",
                            "started_at": 1, "replayed": 0, "progress": "running"});
-        let function = Function::start(move |request, _| match request["op"].as_str() {
-            Some("list") => Said::Answer(json!({"parked": [], "matching": 0, "more": more})),
-            _ => Said::Answer(batch.clone()),
+        let function = FunctionStub::start(move |request, _| match request["op"].as_str() {
+            Some("list") => StubReply::Answer(json!({"parked": [], "matching": 0, "more": more})),
+            _ => StubReply::Answer(batch.clone()),
         });
         let replay = ["replay", "--flow", "leads", "--reason", "it is back", "--by", "ada", "--yes", "--detach"];
         let output = ledgerline(&function, &replay);
@@ -205,9 +205,9 @@ fn a_batch_is_begun_for_what_the_list_does_not_reach() {
 
 #[test]
 fn a_change_that_was_throttled_is_tried_again() {
-    let function = Function::start(|_, before| match before {
-        0 => Said::Status(429, json!({"Message": "Rate Exceeded."})),
-        _ => Said::Answer(json!({"id": "b-1", "progress": "stopped"})),
+    let function = FunctionStub::start(|_, before| match before {
+        0 => StubReply::Status(429, json!({"Message": "Rate Exceeded."})),
+        _ => StubReply::Answer(json!({"id": "b-1", "progress": "stopped"})),
     });
     let stopped = ledgerline(&function, &["stop", "b-1", "--reason", "enough", "--by", "ada"]);
     assert_eq!((code(&stopped), function.asked().len()), (0, 2), "{}", words(&stopped));
@@ -216,7 +216,7 @@ fn a_change_that_was_throttled_is_tried_again() {
 #[test]
 fn whoever_may_not_or_is_elsewhere_is_told_what_to_look_at() {
     for (status, said, hint) in [(403, "not authorized", "lambda:InvokeFunction"), (404, "no function", "--stack")] {
-        let function = Function::start(move |_, _| Said::Status(status, json!({"Message": said})));
+        let function = FunctionStub::start(move |_, _| StubReply::Status(status, json!({"Message": said})));
         let barred = ledgerline(&function, &["dead", "list"]);
         assert_eq!((code(&barred), function.asked().len()), (5, 1), "{}", words(&barred));
         assert!(words(&barred).contains(said) && words(&barred).contains(hint), "{}", words(&barred));
@@ -246,7 +246,7 @@ fn without_a_local_cloud_it_says_how_to_get_one() {
 
 #[test]
 fn the_local_cloud_is_found_from_below() {
-    let function = Function::start(|_, _| Said::Answer(json!({"version": 0, "board": {}, "batches": []})));
+    let function = FunctionStub::start(|_, _| StubReply::Answer(json!({"version": 0, "board": {}, "batches": []})));
     let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-project");
     std::fs::create_dir_all(project.join(".local/run")).expect("a folder");
     std::fs::create_dir_all(project.join("infra/flows")).expect("a folder");
@@ -260,9 +260,9 @@ fn the_local_cloud_is_found_from_below() {
 
 #[test]
 fn nothing_is_done_by_halves_or_by_accident() {
-    let function = Function::start(|request, _| match request["id"].as_str() {
-        Some("aa") => Said::Answer(line("aa")),
-        _ => Said::Answer(json!({"error": "there is no event zz"})),
+    let function = FunctionStub::start(|request, _| match request["id"].as_str() {
+        Some("aa") => StubReply::Answer(line("aa")),
+        _ => StubReply::Answer(json!({"error": "there is no event zz"})),
     });
     for (arguments, expected) in [
         (&["replay", "--reason", "it is back"][..], 2),
@@ -286,7 +286,7 @@ fn nothing_is_done_by_halves_or_by_accident() {
 
 #[test]
 fn a_refusal_is_json_where_json_was_asked_for() {
-    let function = Function::start(|_, _| Said::Answer(json!({"error": "there is no event zz"})));
+    let function = FunctionStub::start(|_, _| StubReply::Answer(json!({"error": "there is no event zz"})));
     let refused = ledgerline(&function, &["dead", "show", "zz", "--json"]);
     let answer: Value = serde_json::from_slice(&refused.stdout).expect("JSON");
     assert_eq!((code(&refused), answer), (4, json!({"error": "there is no event zz"})));
@@ -295,7 +295,7 @@ fn a_refusal_is_json_where_json_was_asked_for() {
 #[test]
 fn a_reader_that_goes_is_no_error() {
     let lines: Vec<Value> = (0..100).map(|n| line(&format!("{n}-{}", "x".repeat(2000)))).collect();
-    let function = Function::start(move |_, _| list(&lines));
+    let function = FunctionStub::start(move |_, _| list(&lines));
     let mut tail = command(&function.url, &["dead", "tail", "--json", "--limit", "100"]);
     let mut tail = tail.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut first = String::new();
@@ -314,7 +314,7 @@ fn a_follower_prints_what_is_new_until_it_is_told_to_end() {
         line["parked_at"] = json!(format!("2026-11-16T10:00:{second:02}.000Z"));
         line
     };
-    let function = Function::start(move |_, before| match before {
+    let function = FunctionStub::start(move |_, before| match before {
         0 => list(&[at("one", 1)]),
         1 => list(&[at("two", 2), at("one", 1)]),
         _ => list(&[at("three", 3), at("two", 2), at("one", 1)]),
@@ -337,10 +337,10 @@ fn a_follower_prints_what_is_new_until_it_is_told_to_end() {
 fn a_batch_goes_on_when_its_follower_is_told_to_end() {
     let batch = json!({"id": "b-1", "filter": {}, "max": 20, "per_minute": 5, "by": "ada", "why": "w", "started_at": 1,
                        "replayed": 0, "progress": "running"});
-    let function = Function::start(move |request, _| match request["op"].as_str() {
+    let function = FunctionStub::start(move |request, _| match request["op"].as_str() {
         Some("list") => list(&[line("aa")]),
-        Some("batch") => Said::Answer(batch.clone()),
-        _ => Said::Answer(json!({"version": 0, "board": {}, "batches": [batch]})),
+        Some("batch") => StubReply::Answer(batch.clone()),
+        _ => StubReply::Answer(json!({"version": 0, "board": {}, "batches": [batch]})),
     });
     let replay = ["replay", "--all", "--reason", "it is back", "--by", "ada", "--yes"];
     let child = command(&function.url, &replay).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");

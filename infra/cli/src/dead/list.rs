@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 
-use super::line::{Line, listing, none};
-use crate::args::{MOST, Only, now, up_to};
-use crate::cloud::{self, At};
-use crate::{Verdict, output};
+use super::parked_event::{ParkedEvent, list_operation, no_match};
+use crate::args::{FilterArgs, MAX_LISTED, now, up_to};
+use crate::cloud::{self, CloudArgs};
+use crate::{CommandExit, output};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -17,31 +17,31 @@ Examples:
 
 /// List the newest parked events, the newest first.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     #[command(flatten)]
-    only: Only,
-    #[arg(long, default_value_t = 20, value_parser = up_to(MOST), help = format!("How many at most, up to {MOST}"))]
+    only: FilterArgs,
+    #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED), help = format!("How many at most, up to {MAX_LISTED}"))]
     limit: u32,
 }
 
-impl List {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let operation = listing(&self.only.filter(now()), self.limit);
-        let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
-        output::show(json, &answer, || text(&answer))?;
-        Ok(Verdict::Fine)
+impl ListArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        let operation = list_operation(&self.only.filter(now()), self.limit);
+        let answer = cloud::with(at, async |cloud| cloud.query(operation).await)?;
+        output::print_answer(json, &answer, || text(&answer))?;
+        Ok(CommandExit::Success)
     }
 }
 
 fn text(answer: &Value) -> String {
-    let lines = Line::all(answer);
+    let lines = ParkedEvent::all(answer);
     let matching = answer["matching"].as_u64().unwrap_or_default();
     if lines.is_empty() {
-        return none(answer).into();
+        return no_match(answer).into();
     }
-    let rows: Vec<_> = lines.iter().map(Line::row).collect();
+    let rows: Vec<_> = lines.iter().map(ParkedEvent::row).collect();
     let more = if answer["more"] == true { " of the 5,000 newest" } else { "" };
-    format!("{}{} of {matching} that match{more}\n", output::columns(Line::HEAD, &rows), rows.len())
+    format!("{}{} of {matching} that match{more}\n", output::columns(ParkedEvent::HEAD, &rows), rows.len())
 }
 
 #[cfg(test)]

@@ -1,44 +1,44 @@
 //! `ledgerline dead`: looking over what is parked. Nothing is changed.
 
-mod line;
+mod parked_event;
 mod list;
-mod page;
+mod show;
 mod reasons;
 mod tail;
 
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::Verdict;
-use crate::cloud::At;
+use crate::CommandExit;
+use crate::cloud::CloudArgs;
 
-pub(crate) use line::{Line, none};
-pub(crate) use page::{show as look_at, version};
+pub(crate) use parked_event::{ParkedEvent, no_match};
+pub(crate) use show::{read_event, row_version};
 
 /// What can be looked at.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum DeadVerb {
     /// Print the newest parked events like a log, the newest at the bottom.
     #[command(after_help = tail::EXAMPLES, mut_arg("reason_was", |arg| arg.visible_alias("reason")))]
-    Tail(tail::Tail),
+    Tail(tail::TailArgs),
     /// List the newest parked events, the newest first.
     #[command(after_help = list::EXAMPLES, mut_arg("reason_was", |arg| arg.visible_alias("reason")))]
-    List(list::List),
+    List(list::ListArgs),
     /// Show everything about one event: its effects, its history, a masked preview.
-    #[command(after_help = page::EXAMPLES)]
-    Show(page::Show),
+    #[command(after_help = show::EXAMPLES)]
+    Show(show::ShowArgs),
     /// Tell what the parked died of, the most frequent first.
     #[command(after_help = reasons::EXAMPLES, mut_arg("reason_was", |arg| arg.visible_alias("reason")))]
-    Reasons(reasons::Reasons),
+    Reasons(reasons::ReasonsArgs),
 }
 
-impl Verb {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl DeadVerb {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         match self {
-            Verb::Tail(tail) => tail.run(at, json),
-            Verb::List(list) => list.run(at, json),
-            Verb::Show(show) => show.run(at, json),
-            Verb::Reasons(reasons) => reasons.run(at, json),
+            DeadVerb::Tail(tail) => tail.run(at, json),
+            DeadVerb::List(list) => list.run(at, json),
+            DeadVerb::Show(show) => show.run(at, json),
+            DeadVerb::Reasons(reasons) => reasons.run(at, json),
         }
     }
 }

@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::line::none;
-use crate::Verdict;
-use crate::args::{Only, now};
-use crate::cloud::{self, At};
+use super::parked_event::no_match;
+use crate::CommandExit;
+use crate::args::{FilterArgs, now};
+use crate::cloud::{self, CloudArgs};
 use crate::output::{self, columns, short};
 
 pub(super) const EXAMPLES: &str = "\
@@ -17,17 +17,17 @@ Examples:
 
 /// Tell what the parked died of, the most frequent first.
 #[derive(Debug, Args)]
-pub(crate) struct Reasons {
+pub(crate) struct ReasonsArgs {
     #[command(flatten)]
-    only: Only,
+    only: FilterArgs,
 }
 
-impl Reasons {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl ReasonsArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let operation = json!({"op": "reasons", "only": self.only.filter(now())});
-        let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
-        output::show(json, &answer, || text(&answer))?;
-        Ok(Verdict::Fine)
+        let answer = cloud::with(at, async |cloud| cloud.query(operation).await)?;
+        output::print_answer(json, &answer, || text(&answer))?;
+        Ok(CommandExit::Success)
     }
 }
 
@@ -46,7 +46,7 @@ fn text(answer: &Value) -> String {
     };
     let rows: Vec<_> = answer["reasons"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {
-        return none(answer).into();
+        return no_match(answer).into();
     }
     let more =
         if answer["more"] == true { "Only the 5,000 newest are counted: there may be older ones.\n" } else { "" };

@@ -11,11 +11,11 @@ use shared::base::time::Timestamp;
 use shared::ledger::batch::Filter;
 use tokio::time::sleep;
 
-use super::line::{Line, listing};
-use crate::args::{MOST, Only, before, now, up_to};
-use crate::cloud::{self, At, Cloud};
-use crate::output::say;
-use crate::{Verdict, interrupt};
+use super::parked_event::{ParkedEvent, list_operation};
+use crate::args::{FilterArgs, MAX_LISTED, moment_before, now, up_to};
+use crate::cloud::{self, CloudArgs, CloudClient};
+use crate::output::print;
+use crate::{CommandExit, interrupt};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -33,38 +33,38 @@ const OVERLAP: Duration = Duration::from_secs(60);
 
 /// Print the newest parked events like a log, the newest at the bottom.
 #[derive(Debug, Args)]
-pub(crate) struct Tail {
+pub(crate) struct TailArgs {
     #[command(flatten)]
-    only: Only,
-    #[arg(long, default_value_t = 20, value_parser = up_to(MOST))]
-    #[arg(help = format!("How many at most to begin with, up to {MOST}"))]
+    only: FilterArgs,
+    #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED))]
+    #[arg(help = format!("How many at most to begin with, up to {MAX_LISTED}"))]
     limit: u32,
     /// Go on, and print what is parked from now on, until ctrl-c.
     #[arg(long, short)]
     follow: bool,
 }
 
-impl Tail {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl TailArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         cloud::with(at, async |cloud| {
             let filter = self.only.filter(now());
-            let first = parked(&cloud.look(listing(&filter, MOST)).await?);
-            say(&text(&first[..first.len().min(self.limit as usize)], json))?;
+            let first = parked(&cloud.query(list_operation(&filter, MAX_LISTED)).await?);
+            print(&text(&first[..first.len().min(self.limit as usize)], json))?;
             if self.follow {
-                interrupt::or(follow(cloud, filter, &first, json)).await.unwrap_or(Ok(()))?;
+                interrupt::until_ctrl_c(follow(cloud, filter, &first, json)).await.unwrap_or(Ok(()))?;
             }
-            Ok(Verdict::Fine)
+            Ok(CommandExit::Success)
         })
     }
 }
 
 /// Prints what is parked from now on. It ends only by an error.
-async fn follow(cloud: &Cloud, filter: Filter, first: &[Value], json: bool) -> Result<()> {
-    let mut seen = Seen::new(first, now());
+async fn follow(cloud: &CloudClient, filter: Filter, first: &[Value], json: bool) -> Result<()> {
+    let mut seen = SeenEvents::new(first, now());
     loop {
         sleep(EVERY).await;
-        let answer = cloud.look(listing(&seen.filter(&filter), MOST)).await?;
-        say(&text(&seen.news(parked(&answer)), json))?;
+        let answer = cloud.query(list_operation(&seen.filter(&filter), MAX_LISTED)).await?;
+        print(&text(&seen.take_unseen(parked(&answer)), json))?;
     }
 }
 
@@ -74,13 +74,13 @@ fn parked(answer: &Value) -> Vec<Value> {
 
 /// Lines, which come with the newest first, as a log.
 fn text(lines: &[Value], json: bool) -> String {
-    let log = |line: &Value| Line::deserialize(line).map(|line| line.log()).unwrap_or_default();
+    let log = |line: &Value| ParkedEvent::deserialize(line).map(|line| line.log()).unwrap_or_default();
     lines.iter().rev().map(|line| if json { format!("{line}\n") } else { log(line) }).collect()
 }
 
 /// What a follower has seen.
 #[derive(Debug)]
-struct Seen {
+struct SeenEvents {
     /// When what was parked, no older than what is asked for.
     keys: BTreeSet<(String, String)>,
     newest: Timestamp,
@@ -88,34 +88,34 @@ struct Seen {
     from: String,
 }
 
-impl Seen {
+impl SeenEvents {
     fn new(first: &[Value], now: Timestamp) -> Self {
         // Fewer than can be seen: whatever appears is new.
         let from =
-            if first.len() < MOST as usize { String::new() } else { first.last().map(key).unwrap_or_default().0 };
+            if first.len() < MAX_LISTED as usize { String::new() } else { first.last().map(key).unwrap_or_default().0 };
         let mut seen =
-            Seen { keys: BTreeSet::new(), newest: first.first().map_or(now, |line| moment(line, now)), from };
-        seen.news(first.to_vec());
+            SeenEvents { keys: BTreeSet::new(), newest: first.first().map_or(now, |line| moment(line, now)), from };
+        seen.take_unseen(first.to_vec());
         seen
     }
 
     /// What to ask for next.
     fn filter(&self, filter: &Filter) -> Filter {
-        Filter { since: filter.since.max(Some(before(self.newest, OVERLAP))), ..filter.clone() }
+        Filter { since: filter.since.max(Some(moment_before(self.newest, OVERLAP))), ..filter.clone() }
     }
 
     /// Those that were not seen before.
-    fn news(&mut self, lines: Vec<Value>) -> Vec<Value> {
-        let news: Vec<Value> =
+    fn take_unseen(&mut self, lines: Vec<Value>) -> Vec<Value> {
+        let unseen: Vec<Value> =
             lines.into_iter().filter(|line| key(line).0 >= self.from && self.keys.insert(key(line))).collect();
-        self.newest = news.first().map_or(self.newest, |line| moment(line, self.newest).max(self.newest));
-        let since = before(self.newest, OVERLAP).to_string();
+        self.newest = unseen.first().map_or(self.newest, |line| moment(line, self.newest).max(self.newest));
+        let since = moment_before(self.newest, OVERLAP).to_string();
         self.keys.retain(|(parked_at, _)| *parked_at >= since);
-        news
+        unseen
     }
 }
 
-/// An event that is parked once more is news.
+/// An event that is parked once more counts as unseen.
 fn key(line: &Value) -> (String, String) {
     let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
     (text("parked_at"), text("id"))
@@ -151,26 +151,26 @@ mod tests {
 
     #[test]
     fn a_follower_prints_only_what_is_new() {
-        let mut seen = Seen::new(&[line("b", 1000), line("a", 990)], Timestamp::from_secs(2000));
+        let mut seen = SeenEvents::new(&[line("b", 1000), line("a", 990)], Timestamp::from_secs(2000));
         assert_eq!(seen.filter(&Filter::default()).since, Some(Timestamp::from_secs(940)));
-        assert_eq!(ids(&seen.news(vec![line("b", 1000), line("a", 990)])), [""; 0]);
+        assert_eq!(ids(&seen.take_unseen(vec![line("b", 1000), line("a", 990)])), [""; 0]);
         // One whose clock is behind, one that is parked once more.
-        assert_eq!(ids(&seen.news(vec![line("a", 1005), line("b", 1000), line("late", 995)])), ["a", "late"]);
-        assert_eq!(ids(&seen.news(vec![line("c", 1100), line("a", 1005)])), ["c"]);
+        assert_eq!(ids(&seen.take_unseen(vec![line("a", 1005), line("b", 1000), line("late", 995)])), ["a", "late"]);
+        assert_eq!(ids(&seen.take_unseen(vec![line("c", 1100), line("a", 1005)])), ["c"]);
         assert_eq!(seen.keys.len(), 1, "what is not asked for any more is forgotten");
     }
 
     #[test]
     fn what_was_beyond_the_first_look_is_no_news() {
         let first: Vec<Value> = (0..100).map(|n| line(&n.to_string(), 1000 - n)).collect();
-        let mut seen = Seen::new(&first, Timestamp::from_secs(2000));
-        assert_eq!(ids(&seen.news(vec![line("old", 890), line("new", 1001)])), ["new"]);
+        let mut seen = SeenEvents::new(&first, Timestamp::from_secs(2000));
+        assert_eq!(ids(&seen.take_unseen(vec![line("old", 890), line("new", 1001)])), ["new"]);
     }
 
     #[test]
     fn a_follower_keeps_to_what_was_asked() {
         let later = Filter { since: Some(Timestamp::from_secs(5000)), ..Filter::default() };
-        let seen = Seen::new(&[], Timestamp::from_secs(2000));
+        let seen = SeenEvents::new(&[], Timestamp::from_secs(2000));
         assert_eq!(seen.filter(&later).since, later.since);
     }
 }

@@ -4,13 +4,13 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 
-use super::look;
-use crate::Verdict;
-use crate::args::{signed, words};
-use crate::cloud::{self, At, Cloud};
-use crate::confirm::Yes;
-use crate::dead::Line;
-use crate::outcome::Outcomes;
+use super::read_events;
+use crate::CommandExit;
+use crate::args::{parse_note, with_author};
+use crate::cloud::{self, CloudArgs, CloudClient};
+use crate::confirm::ConfirmArgs;
+use crate::dead::ParkedEvent;
+use crate::event_outcomes::EventOutcomes;
 use crate::output::{self, columns, count};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -21,42 +21,45 @@ What is dropped is never acted on again. The history keeps who signed for it, an
 
 /// Give up for good on events that are dead or await approval, with a sign-off.
 #[derive(Debug, Args)]
-pub(crate) struct Drop {
+pub(crate) struct DropArgs {
     /// The events' ids.
     #[arg(required = true)]
     ids: Vec<String>,
     /// Who signs for it: it goes into the history.
-    #[arg(long, value_name = "NAME", value_parser = words)]
+    #[arg(long, value_name = "NAME", value_parser = parse_note)]
     sign_off: String,
     /// Why it is not worth another try: it goes into the history.
-    #[arg(long, value_name = "WHY", value_parser = words)]
+    #[arg(long, value_name = "WHY", value_parser = parse_note)]
     reason: String,
     #[command(flatten)]
-    yes: Yes,
+    yes: ConfirmArgs,
 }
 
-impl Drop {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl DropArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         cloud::with(at, async |cloud| {
-            let lines = look(cloud, &self.ids).await?;
-            anstream::eprint!("{}", columns(Line::HEAD, &lines.iter().map(Line::row).collect::<Vec<_>>()));
-            if !self.yes.or_ask(&format!("Drop {} for good?", count(lines.len(), "event")))? {
-                return Ok(Verdict::Problems);
+            let lines = read_events(cloud, &self.ids).await?;
+            anstream::eprint!(
+                "{}",
+                columns(ParkedEvent::HEAD, &lines.iter().map(ParkedEvent::row).collect::<Vec<_>>())
+            );
+            if !self.yes.confirm(&format!("Drop {} for good?", count(lines.len(), "event")))? {
+                return Ok(CommandExit::Problems);
             }
             let outcomes = self.each(cloud, &lines).await?;
-            output::show(json, &json!({"dropped": outcomes.as_json()}), || outcomes.as_text("dropped"))?;
+            output::print_answer(json, &json!({"dropped": outcomes.as_json()}), || outcomes.as_text("dropped"))?;
             Ok(outcomes.verdict())
         })
     }
 
     /// Drops each as it was shown: one that has changed since is refused.
-    async fn each(&self, cloud: &Cloud, lines: &[Line]) -> Result<Outcomes> {
-        Outcomes::of_each(
+    async fn each(&self, cloud: &CloudClient, lines: &[ParkedEvent]) -> Result<EventOutcomes> {
+        EventOutcomes::of_each(
             lines,
             |line| &line.id,
-            async |Line { id, version, .. }| {
+            async |ParkedEvent { id, version, .. }| {
                 let operation =
-                    signed(json!({"op": "drop", "id": id, "version": version}), &self.sign_off, &self.reason);
+                    with_author(json!({"op": "drop", "id": id, "version": version}), &self.sign_off, &self.reason);
                 cloud.change(operation, &format!("ledgerline dead show {id}")).await
             },
         )

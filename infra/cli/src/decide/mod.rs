@@ -1,24 +1,24 @@
 //! A human's word: approve, reject, drop, resolve.
 
-mod answer;
+mod approval;
 mod drop;
 mod resolve;
 
-pub(crate) use answer::{Answer, EXAMPLES as ANSWER_EXAMPLES, Question};
-pub(crate) use drop::{Drop, EXAMPLES as DROP_EXAMPLES};
-pub(crate) use resolve::{EXAMPLES as RESOLVE_EXAMPLES, Resolve};
+pub(crate) use approval::{ApprovalArgs, ApproveOrReject, EXAMPLES as APPROVAL_EXAMPLES};
+pub(crate) use drop::{DropArgs, EXAMPLES as DROP_EXAMPLES};
+pub(crate) use resolve::{EXAMPLES as RESOLVE_EXAMPLES, ResolveArgs};
 
 use anyhow::Result;
 use serde::Deserialize;
 
-use crate::cloud::Cloud;
-use crate::dead::{Line, look_at};
+use crate::cloud::CloudClient;
+use crate::dead::{ParkedEvent, read_event};
 
 /// The events as they are now. One that there is not ends it: nothing is decided half.
-async fn look(cloud: &Cloud, ids: &[String]) -> Result<Vec<Line>> {
+async fn read_events(cloud: &CloudClient, ids: &[String]) -> Result<Vec<ParkedEvent>> {
     let mut lines = Vec::new();
     for id in ids {
-        lines.push(Line::deserialize(look_at(cloud, id).await?)?);
+        lines.push(ParkedEvent::deserialize(read_event(cloud, id).await?)?);
     }
     Ok(lines)
 }

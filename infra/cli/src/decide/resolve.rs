@@ -5,11 +5,11 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Verdict;
-use crate::args::Why;
-use crate::cloud::{self, At};
-use crate::confirm::Yes;
-use crate::dead::{Line, look_at};
+use crate::CommandExit;
+use crate::args::ByAndReasonArgs;
+use crate::cloud::{self, CloudArgs};
+use crate::confirm::ConfirmArgs;
+use crate::dead::{ParkedEvent, read_event};
 use crate::output::{self, columns};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,7 +23,7 @@ The event stays parked. A replay takes it on from there.";
 /// Say of an effect whether it happened, where nobody could know.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
-pub(crate) struct Resolve {
+pub(crate) struct ResolveArgs {
     /// The event's id.
     id: String,
     /// The effect, as `dead show` lists it.
@@ -38,30 +38,30 @@ pub(crate) struct Resolve {
     #[arg(long, value_name = "VERSION")]
     seen: Option<String>,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
     #[command(flatten)]
-    yes: Yes,
+    yes: ConfirmArgs,
 }
 
-impl Resolve {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl ResolveArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         cloud::with(at, async |cloud| {
-            let line = Line::deserialize(look_at(cloud, &self.id).await?)?;
-            anstream::eprint!("{}", columns(Line::HEAD, &[line.row()]));
-            if !self.yes.or_ask(&self.question())? {
-                return Ok(Verdict::Problems);
+            let line = ParkedEvent::deserialize(read_event(cloud, &self.id).await?)?;
+            anstream::eprint!("{}", columns(ParkedEvent::HEAD, &[line.row()]));
+            if !self.yes.confirm(&self.question())? {
+                return Ok(CommandExit::Problems);
             }
-            let operation = self.why.sign(cloud, self.operation(&line)).await;
+            let operation = self.why.add_to(cloud, self.operation(&line)).await;
             let answer = cloud.change(operation, &format!("ledgerline dead show {}", self.id)).await?;
-            output::show(json, &answer, || {
+            output::print_answer(json, &answer, || {
                 format!("It is written down. The event stays parked:\n  ledgerline replay {} --reason '…'\n", self.id)
             })?;
-            Ok(Verdict::Fine)
+            Ok(CommandExit::Success)
         })
     }
 
     fn question(&self) -> String {
-        let effect = output::plain(&self.effect);
+        let effect = output::printable(&self.effect);
         match self.happened {
             Some(_) => format!("Say that {effect} happened, so that it is never called for this event again?"),
             None => format!("Say that {effect} did not happen, so that a replay calls it?"),
@@ -69,7 +69,7 @@ impl Resolve {
     }
 
     /// The word on the row as it was shown, or as it was seen before.
-    fn operation(&self, line: &Line) -> Value {
+    fn operation(&self, line: &ParkedEvent) -> Value {
         let verdict = self.happened.as_ref();
         let verdict = verdict.map_or_else(|| json!("did_not_happen"), |result| json!({"happened": result}));
         let version = self.seen.as_ref().unwrap_or(&line.version);

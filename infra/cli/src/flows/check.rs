@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use shared::flows::{File, Flows, Problems};
 
-use crate::{Verdict, folder, output};
+use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +17,7 @@ Examples:
 
 /// Tell everything that is wrong with the flow files.
 #[derive(Debug, Args)]
-pub struct Check {
+pub struct CheckArgs {
     /// The flows folder. Without it, the one of the project that you are in.
     folder: Option<PathBuf>,
     /// Take sources that do not sign. Nothing that strangers reach may do so.
@@ -25,9 +25,9 @@ pub struct Check {
     allow_unsigned: bool,
 }
 
-impl Check {
-    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
-        let files = folder::read(&folder::find(self.folder)?)?;
+impl CheckArgs {
+    pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
+        let files = flows_folder::read(&flows_folder::find(self.folder)?)?;
         let checked = check(&files, self.allow_unsigned);
         let problems = checked.as_ref().err().map_or(&[][..], |problems| &problems.0);
         match &checked {
@@ -45,7 +45,7 @@ impl Check {
                 anstream::eprintln!("{}", output::styled(output::BAD, output::count(problems.0.len(), "problem")));
             }
         }
-        Ok(if problems.is_empty() { Verdict::Fine } else { Verdict::Problems })
+        Ok(if problems.is_empty() { CommandExit::Success } else { CommandExit::Problems })
     }
 }
 

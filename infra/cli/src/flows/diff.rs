@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use shared::flows::File;
 
-use crate::{Verdict, folder, output};
+use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ normalisers or bucket changed, so a sender that repeats an event is not recognis
 
 /// Tell in words what changed since a revision, and whether old events become new again.
 #[derive(Debug, Args)]
-pub struct Diff {
+pub struct DiffArgs {
     /// The revision to compare with, as git knows it.
     revision: String,
     /// The flows folder. Without it, the one of the project that you are in.
@@ -30,7 +30,7 @@ pub struct Diff {
 
 /// One thing that changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct FlowChange {
     /// The file's path inside the folder.
     pub file: String,
     /// The place in it, dotted: `effects.crm.request.path`.
@@ -41,28 +41,28 @@ pub struct Change {
     pub resets: bool,
 }
 
-impl Diff {
-    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
-        let folder = folder::find(self.folder)?;
-        let (old, new) = (folder::read_at(&folder, &self.revision)?, folder::read(&folder)?);
+impl DiffArgs {
+    pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
+        let folder = flows_folder::find(self.folder)?;
+        let (old, new) = (flows_folder::read_at(&folder, &self.revision)?, flows_folder::read(&folder)?);
         let changes = changes(&old, &new)?;
         if json {
             output::json(&json!({ "changes": changes }));
         } else {
             show(&changes, &self.revision);
         }
-        Ok(if changes.iter().any(|change| change.resets) { Verdict::Resets } else { Verdict::Fine })
+        Ok(if changes.iter().any(|change| change.resets) { CommandExit::ResetsDedup } else { CommandExit::Success })
     }
 }
 
-fn show(changes: &[Change], revision: &str) {
+fn show(changes: &[FlowChange], revision: &str) {
     if changes.is_empty() {
         anstream::println!("Nothing changed since {revision}.");
     }
     let files: BTreeSet<&str> = changes.iter().map(|change| change.file.as_str()).collect();
     for file in files {
         anstream::println!("{}", output::styled(output::BOLD, file));
-        for Change { place, what, resets, .. } in changes.iter().filter(|change| change.file == file) {
+        for FlowChange { place, what, resets, .. } in changes.iter().filter(|change| change.file == file) {
             let mark = if *resets { output::styled(output::BAD, "  resets dedup: ") } else { "  ".into() };
             anstream::println!("{mark}{place}{}{what}", if place.is_empty() { "" } else { " " });
         }
@@ -75,7 +75,7 @@ fn show(changes: &[Change], revision: &str) {
 }
 
 /// What changed between two states of the folder.
-pub fn changes(old: &[File], new: &[File]) -> Result<Vec<Change>> {
+pub fn changes(old: &[File], new: &[File]) -> Result<Vec<FlowChange>> {
     let paths: BTreeSet<&str> = old.iter().chain(new).map(|file| file.path.as_str()).collect();
     let mut changes = Vec::new();
     for path in paths {
@@ -95,16 +95,16 @@ fn document(files: &[File], path: &str) -> Result<Option<Value>> {
 }
 
 /// A flow that is gone takes its keys with it: under another name every event is new.
-fn file_change(path: &str, was: bool, is: bool) -> Option<Change> {
+fn file_change(path: &str, was: bool, is: bool) -> Option<FlowChange> {
     let (what, resets) = match (was, is) {
         (true, false) => ("the file is gone, and with it the memory of its events", path.starts_with("flows/")),
         (false, true) => ("the file is new", false),
         _ => return None,
     };
-    Some(Change { file: path.to_owned(), place: String::new(), what: what.into(), resets })
+    Some(FlowChange { file: path.to_owned(), place: String::new(), what: what.into(), resets })
 }
 
-fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<FlowChange>) {
     if old == new {
         return;
     }
@@ -120,7 +120,7 @@ fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&V
         (Some(Value::Array(before)), Some(Value::Array(after))) if is_named(before) && is_named(after) => {
             compare_named(file, at, before, after, changes);
         }
-        _ => changes.push(Change {
+        _ => changes.push(FlowChange {
             file: file.to_owned(),
             place: at.join("."),
             what: words(old, new),
@@ -130,7 +130,7 @@ fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&V
 }
 
 /// Effects and guards go by their ids: one that moved is the same one.
-fn compare_named(file: &str, at: &mut Vec<String>, old: &[Value], new: &[Value], changes: &mut Vec<Change>) {
+fn compare_named(file: &str, at: &mut Vec<String>, old: &[Value], new: &[Value], changes: &mut Vec<FlowChange>) {
     let id = |item: &Value| item["id"].as_str().unwrap_or_default().to_owned();
     let (before, after): (Vec<String>, Vec<String>) = (old.iter().map(id).collect(), new.iter().map(id).collect());
     let find = |items: &'_ [Value], name: &str| items.iter().find(|item| id(item) == name).cloned();
@@ -144,7 +144,7 @@ fn compare_named(file: &str, at: &mut Vec<String>, old: &[Value], new: &[Value],
         |names: &[String], others: &[String]| names.iter().filter(|n| others.contains(n)).cloned().collect::<Vec<_>>();
     if both(&before, &after) != both(&after, &before) {
         let what = format!("stand in another order: {}", after.join(", "));
-        changes.push(Change { file: file.to_owned(), place: at.join("."), what, resets: false });
+        changes.push(FlowChange { file: file.to_owned(), place: at.join("."), what, resets: false });
     }
 }
 

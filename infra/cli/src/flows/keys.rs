@@ -12,9 +12,9 @@ use shared::arrival::key::fingerprint;
 use shared::base::time::{Timestamp, Unit};
 use shared::flows::{Field, Flow, Flows};
 
-use super::Common;
-use crate::delivery::Delivery;
-use crate::{Verdict, folder, output};
+use super::FlowsFolderArgs;
+use crate::sample_event::SampleEvent;
+use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,7 @@ Exit code 1 says that different payloads share a key: the second one would never
 
 /// Run the key over exported events: what would be taken for the same event, and what would not.
 #[derive(Debug, Args)]
-pub struct Keys {
+pub struct KeysArgs {
     /// Events, one a line.
     events: PathBuf,
     /// The flow. Without it, each event's type says which.
@@ -37,12 +37,12 @@ pub struct Keys {
     #[arg(long, default_value = "timestamp")]
     at: String,
     #[command(flatten)]
-    common: Common,
+    common: FlowsFolderArgs,
 }
 
 /// What the keys make of an export.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct KeyReport {
     /// How many lines were events.
     pub events: usize,
     /// How many of them are different, by their keys.
@@ -79,10 +79,10 @@ pub struct NearMiss {
     pub differ_in: Vec<String>,
 }
 
-impl Keys {
-    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
-        let files = folder::read(&folder::find(self.common.folder)?)?;
-        let Some(flows) = folder::parse(&files) else { return Ok(Verdict::Problems) };
+impl KeysArgs {
+    pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
+        let files = flows_folder::read(&flows_folder::find(self.common.folder)?)?;
+        let Some(flows) = flows_folder::parse(&files) else { return Ok(CommandExit::Problems) };
         let text = std::fs::read_to_string(&self.events);
         let text = text.with_context(|| format!("cannot read {}", self.events.display()))?;
         let at: Field = self.at.parse().map_err(anyhow::Error::msg)?;
@@ -92,16 +92,16 @@ impl Keys {
         } else {
             show(&report)
         }
-        Ok(if report.collisions.is_empty() { Verdict::Fine } else { Verdict::Problems })
+        Ok(if report.collisions.is_empty() { CommandExit::Success } else { CommandExit::Problems })
     }
 }
 
 /// Runs the keys over an export.
-pub fn report(text: &str, flows: &Flows, flow: Option<&str>, at: &Field) -> Result<Report> {
+pub fn report(text: &str, flows: &Flows, flow: Option<&str>, at: &Field) -> Result<KeyReport> {
     if let Some(name) = flow.filter(|name| flows.flow(name).is_none()) {
         bail!("there is no flow `{name}`");
     }
-    let mut report = Report::default();
+    let mut report = KeyReport::default();
     let mut events = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match event(line, flows, flow) {
@@ -131,13 +131,13 @@ pub fn report(text: &str, flows: &Flows, flow: Option<&str>, at: &Field) -> Resu
 }
 
 fn event(line: &str, flows: &Flows, flow: Option<&str>) -> Result<Event, String> {
-    let delivery = Delivery::parse(line).map_err(|error| error.to_string())?;
+    let sample = SampleEvent::parse(line).map_err(|error| error.to_string())?;
     let flow: &Flow = match flow {
         Some(name) => flows.flow(name),
-        None => delivery.flows(flows).first().copied(),
+        None => sample.flows(flows).first().copied(),
     }
     .ok_or("no flow takes its type")?;
-    delivery.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)
+    sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)
 }
 
 type Numbered = (usize, Event);
@@ -186,8 +186,8 @@ fn differing(one: &Value, other: &Value, at: &mut Vec<String>, places: &mut BTre
     }
 }
 
-fn show(report: &Report) {
-    let Report { events, distinct, repeats, refused, collisions, near_misses } = report;
+fn show(report: &KeyReport) {
+    let KeyReport { events, distinct, repeats, refused, collisions, near_misses } = report;
     anstream::println!("{} under {}", output::count(*events, "event"), output::count(*distinct, "key"));
     let number = |number: &usize| number.to_string();
     let joined = |numbers: &[usize]| numbers.iter().map(number).collect::<Vec<_>>().join(", ");

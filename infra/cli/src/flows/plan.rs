@@ -13,11 +13,11 @@ use shared::flows::template::{Body, TemplateError};
 use shared::flows::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guarantee, Upsert};
 use shared::ledger::{Entry, Progress, Row};
 
-use super::Common;
-use crate::delivery::Delivery;
-use crate::{Verdict, folder, output};
+use super::FlowsFolderArgs;
+use crate::sample_event::SampleEvent;
+use crate::{CommandExit, flows_folder, output};
 
-mod before;
+mod preconditions;
 mod mask;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -30,19 +30,19 @@ No value of the event is printed: ‹text, 24› stands for a text of 24 charact
 
 /// Show what an event would do, effect by effect, without its values. Nothing is called.
 #[derive(Debug, Args)]
-pub struct Plan {
+pub struct FlowsPlanArgs {
     /// The event, as JSON.
     event: PathBuf,
     /// The flow. Without it, the event's type says which.
     #[arg(long)]
     flow: Option<String>,
     #[command(flatten)]
-    common: Common,
+    common: FlowsFolderArgs,
 }
 
 /// What would be done for an event.
 #[derive(Debug, Serialize)]
-pub struct Planned {
+pub struct FlowPlan {
     /// The flow that takes it.
     pub flow: String,
     /// Its id, from its key.
@@ -54,12 +54,12 @@ pub struct Planned {
     /// What is found out, asked and guarded before the first effect.
     pub before: Vec<String>,
     /// The effects, in the order in which they are written.
-    pub effects: Vec<Step>,
+    pub effects: Vec<PlannedEffect>,
 }
 
 /// What one effect would do.
 #[derive(Debug, Serialize)]
-pub struct Step {
+pub struct PlannedEffect {
     /// The effect.
     pub effect: String,
     /// What it waits for.
@@ -67,13 +67,13 @@ pub struct Step {
     /// What happens when nobody knows whether it happened.
     pub when_unknown: &'static str,
     /// What it would do, or why it could not.
-    pub does: Result<Does, String>,
+    pub does: Result<PlannedAction, String>,
 }
 
 /// What an effect does, without the event's values.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Does {
+pub enum PlannedAction {
     /// Nothing: its condition does not hold for this event.
     Nothing,
     /// It calls a partner.
@@ -97,18 +97,18 @@ pub enum Does {
     },
 }
 
-impl Plan {
-    pub(crate) fn run(self, json: bool) -> Result<Verdict> {
-        let files = folder::read(&folder::find(self.common.folder)?)?;
-        let Some(flows) = folder::parse(&files) else { return Ok(Verdict::Problems) };
+impl FlowsPlanArgs {
+    pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
+        let files = flows_folder::read(&flows_folder::find(self.common.folder)?)?;
+        let Some(flows) = flows_folder::parse(&files) else { return Ok(CommandExit::Problems) };
         let text = std::fs::read_to_string(&self.event);
-        let delivery = Delivery::parse(&text.with_context(|| format!("cannot read {}", self.event.display()))?)?;
-        let flow = choose(&delivery, &flows, self.flow.as_deref())?;
-        let planned = match plan(&delivery, flow, &flows) {
+        let sample = SampleEvent::parse(&text.with_context(|| format!("cannot read {}", self.event.display()))?)?;
+        let flow = choose(&sample, &flows, self.flow.as_deref())?;
+        let planned = match plan(&sample, flow, &flows) {
             Ok(planned) => planned,
             Err(why) => {
                 anstream::eprintln!("The flow `{}` would refuse this event: {why}.", flow.name);
-                return Ok(Verdict::Problems);
+                return Ok(CommandExit::Problems);
             }
         };
         if json {
@@ -116,15 +116,19 @@ impl Plan {
         } else {
             show(&planned)
         }
-        Ok(if planned.effects.iter().all(|step| step.does.is_ok()) { Verdict::Fine } else { Verdict::Problems })
+        Ok(if planned.effects.iter().all(|step| step.does.is_ok()) {
+            CommandExit::Success
+        } else {
+            CommandExit::Problems
+        })
     }
 }
 
-fn choose<'f>(delivery: &Delivery, flows: &'f Flows, name: Option<&str>) -> Result<&'f Flow> {
+fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Result<&'f Flow> {
     if let Some(name) = name {
         return flows.flow(name).with_context(|| format!("there is no flow `{name}`"));
     }
-    match delivery.flows(flows).as_slice() {
+    match sample.flows(flows).as_slice() {
         [flow] => Ok(flow),
         [] => bail!("no flow takes an event of this type: name one with --flow"),
         several => {
@@ -138,20 +142,20 @@ fn choose<'f>(delivery: &Delivery, flows: &'f Flows, name: Option<&str>) -> Resu
 }
 
 /// What a flow would do for an event, or why it would refuse it.
-pub(crate) fn plan(delivery: &Delivery, flow: &Flow, flows: &Flows) -> Result<Planned, String> {
-    let event = delivery.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)?;
-    let mut row = Row { enrich: before::assumed_found(flow), ..Row::admitted(&event, event.received_at) };
-    let before = before::sentences(flow, &row.scope_of(&event), event.received_at);
+pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<FlowPlan, String> {
+    let event = sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)?;
+    let mut row = Row { enrich: preconditions::assumed_found(flow), ..Row::admitted(&event, event.received_at) };
+    let before = preconditions::sentences(flow, &row.scope_of(&event), event.received_at);
     let mut effects = Vec::new();
     for effect in &flow.effects {
-        effects.push(step(effect, &event, &row, flow, flows));
+        effects.push(planned_effect(effect, &event, &row, flow, flows));
         row.effects.insert(effect.id.clone(), assumed_done(effect, event.received_at));
     }
-    let dropped = mask::dropped(&delivery.body, &event.payload);
-    Ok(Planned { flow: flow.name.clone(), id: event.id.to_string(), group: event.group, dropped, before, effects })
+    let dropped = mask::dropped(&sample.body, &event.payload);
+    Ok(FlowPlan { flow: flow.name.clone(), id: event.id.to_string(), group: event.group, dropped, before, effects })
 }
 
-fn step(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> Step {
+fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> PlannedEffect {
     let after = flow.needs(effect).into_iter().map(str::to_owned).collect();
     let when_unknown = match effect.guarantee {
         Guarantee::Native => "called again under the same key",
@@ -159,16 +163,22 @@ fn step(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -
         Guarantee::None => "parked for a human",
     };
     let does =
-        does(effect, event, row, flow, flows).map_err(|error| format!("cannot be made from this event: {error}"));
-    Step { effect: effect.id.clone(), after, when_unknown, does }
+        action_of(effect, event, row, flow, flows).map_err(|error| format!("cannot be made from this event: {error}"));
+    PlannedEffect { effect: effect.id.clone(), after, when_unknown, does }
 }
 
-fn does(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> Result<Does, TemplateError> {
+fn action_of(
+    effect: &Effect,
+    event: &Event,
+    row: &Row,
+    flow: &Flow,
+    flows: &Flows,
+) -> Result<PlannedAction, TemplateError> {
     let scope = row.scope(event, effect);
     if let Some(when) = &effect.when
         && !when.holds(&scope)?
     {
-        return Ok(Does::Nothing);
+        return Ok(PlannedAction::Nothing);
     }
     let masked =
         |written: &Body| -> Result<Value, TemplateError> { Ok(mask::body(written.written(), written.render(&scope)?)) };
@@ -178,16 +188,24 @@ fn does(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -
             let ContactRef { tenant, email } = flow.contact.as_ref().expect("a parsed flow that upserts says whom");
             let fields = fields.iter().map(|(name, field)| Ok((name.clone(), masked(field)?)));
             let fields: Map<String, Value> = fields.collect::<Result<_, TemplateError>>()?;
-            Ok(Does::Upsert { contact: json!({"tenant": masked(tenant)?, "email": masked(email)?, "fields": fields}) })
+            Ok(PlannedAction::Upsert {
+                contact: json!({"tenant": masked(tenant)?, "email": masked(email)?, "fields": fields}),
+            })
         }
         Action::Decide(Decide { question, answer, by }) => {
             let decision = json!({"question": masked(question)?, "answer": masked(answer)?, "by": masked(by)?});
-            Ok(Does::Decide { decision })
+            Ok(PlannedAction::Decide { decision })
         }
     }
 }
 
-fn request(effect: &Effect, call: &Call, event: &Event, row: &Row, flows: &Flows) -> Result<Does, TemplateError> {
+fn request(
+    effect: &Effect,
+    call: &Call,
+    event: &Event,
+    row: &Row,
+    flows: &Flows,
+) -> Result<PlannedAction, TemplateError> {
     let integration = flows.partner_of(effect).expect("parsed flows name their integrations");
     let occasion = RequestParts { effect, call, integration, event, row, span: 0, bearer: None };
     let PartnerRequest { method, base_url, path, headers, body, .. } = occasion.request()?;
@@ -195,7 +213,7 @@ fn request(effect: &Effect, call: &Call, event: &Event, row: &Row, flows: &Flows
     let written = call.request.body.as_ref().map(Body::written);
     let headers = headers.into_iter().filter(|(name, _)| name != "traceparent").collect();
     let body = body.zip(written).map(|(body, written)| mask::body(written, body));
-    Ok(Does::Call { line: format!("{method} {base_url}{path}"), headers, body })
+    Ok(PlannedAction::Call { line: format!("{method} {base_url}{path}"), headers, body })
 }
 
 /// As if the effect had answered: later templates read what it keeps.
@@ -205,15 +223,15 @@ fn assumed_done(effect: &Effect, now: Timestamp) -> Entry {
     Entry { attempts: 1, since: now, at: now, doubtful: false, progress }
 }
 
-fn show(planned: &Planned) {
-    let Planned { flow, id, group, dropped, before, effects } = planned;
+fn show(planned: &FlowPlan) {
+    let FlowPlan { flow, id, group, dropped, before, effects } = planned;
     anstream::println!("{} takes it", output::styled(output::BOLD, flow));
     anstream::println!("  id      {id}\n  group   {group}");
     if !dropped.is_empty() {
         anstream::println!("  dropped {}", dropped.join(", "));
     }
     before.iter().for_each(|sentence| anstream::println!("  first   {sentence}"));
-    for Step { effect, after, when_unknown, does } in effects {
+    for PlannedEffect { effect, after, when_unknown, does } in effects {
         let after = if after.is_empty() { "at once".into() } else { format!("after {}", after.join(", ")) };
         let unknown = format!("if nobody knows whether it happened: {when_unknown}");
         anstream::println!("\n{} {after}; {unknown}", output::styled(output::BOLD, effect));
@@ -224,13 +242,13 @@ fn show(planned: &Planned) {
     }
 }
 
-fn show_effect(does: &Does) {
+fn show_effect(does: &PlannedAction) {
     let indented = |value: &Value| format!("{value:#}").replace('\n', "\n  ");
     match does {
-        Does::Nothing => anstream::println!("  nothing: its condition does not hold for this event"),
-        Does::Upsert { contact } => anstream::println!("  upsert {}", indented(contact)),
-        Does::Decide { decision } => anstream::println!("  decide {}", indented(decision)),
-        Does::Call { line, headers, body } => {
+        PlannedAction::Nothing => anstream::println!("  nothing: its condition does not hold for this event"),
+        PlannedAction::Upsert { contact } => anstream::println!("  upsert {}", indented(contact)),
+        PlannedAction::Decide { decision } => anstream::println!("  decide {}", indented(decision)),
+        PlannedAction::Call { line, headers, body } => {
             anstream::println!("  {line}");
             for (name, value) in headers {
                 anstream::println!("  {}", output::styled(output::DIM, format!("{name}: {value}")));

@@ -6,24 +6,24 @@ use anyhow::{Context, Result};
 use clap::Args;
 use shared::flows::schema::schemas;
 
-use crate::{Verdict, folder};
+use crate::{CommandExit, flows_folder};
 
 /// Write the JSON Schemas by which editors complete and check flow files.
 #[derive(Debug, Args)]
-pub struct Schemas {
+pub struct SchemasArgs {
     /// The flows folder. Without it, the one of the project that you are in.
     folder: Option<PathBuf>,
 }
 
-impl Schemas {
-    pub(crate) fn run(self) -> Result<Verdict> {
-        let folder = folder::find(self.folder)?.join("schema");
+impl SchemasArgs {
+    pub(crate) fn run(self) -> Result<CommandExit> {
+        let folder = flows_folder::find(self.folder)?.join("schema");
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         for (name, text) in texts() {
             let path = folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Ok(Verdict::Fine)
+        Ok(CommandExit::Success)
     }
 }
 

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::args::Why;
-use crate::cloud::{self, At};
-use crate::outcome::Outcomes;
-use crate::{Verdict, output};
+use crate::args::ByAndReasonArgs;
+use crate::cloud::{self, CloudArgs};
+use crate::event_outcomes::EventOutcomes;
+use crate::{CommandExit, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ If an event has changed since it was planned, nothing at all is replayed.";
 
 /// Replay exactly what a plan said, or nothing.
 #[derive(Debug, Args)]
-pub(crate) struct Apply {
+pub(crate) struct ApplyArgs {
     /// Events of a plan, each with its hash.
     #[arg(value_name = "ID=HASH", value_parser = pair, required_unless_present = "plan", conflicts_with = "plan")]
     events: Vec<(String, String)>,
@@ -28,22 +28,22 @@ pub(crate) struct Apply {
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
 }
 
-impl Apply {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl ApplyArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let events = match &self.plan {
             Some(file) => read(file)?,
             None => self.events.clone(),
         };
         let events: Vec<Value> = events.into_iter().map(|(id, hash)| json!({"id": id, "hash": hash})).collect();
         let answer = cloud::with(at, async |cloud| {
-            let operation = self.why.sign(cloud, json!({"op": "apply", "events": events})).await;
+            let operation = self.why.add_to(cloud, json!({"op": "apply", "events": events})).await;
             cloud.change(operation, "ledgerline dead list").await
         })?;
-        let outcomes = Outcomes::read(&answer["applied"]);
-        output::show(json, &answer, || outcomes.as_text("replayed"))?;
+        let outcomes = EventOutcomes::read(&answer["applied"]);
+        output::print_answer(json, &answer, || outcomes.as_text("replayed"))?;
         Ok(outcomes.verdict())
     }
 }

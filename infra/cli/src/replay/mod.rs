@@ -1,24 +1,24 @@
 //! Replaying what is parked: what it would do, exactly that, one by one, or many in a batch.
 
 mod apply;
-mod many;
+mod batch;
 mod plan;
-mod progress;
+mod follow;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
 
-use crate::args::{Only, Why};
-use crate::cloud::{self, At, Cloud};
-use crate::confirm::Yes;
-use crate::dead::version;
-use crate::outcome::Outcomes;
-use crate::{Verdict, output};
+use crate::args::{ByAndReasonArgs, FilterArgs};
+use crate::cloud::{self, CloudArgs, CloudClient};
+use crate::confirm::ConfirmArgs;
+use crate::dead::row_version;
+use crate::event_outcomes::EventOutcomes;
+use crate::{CommandExit, output};
 
-pub(crate) use apply::{Apply, EXAMPLES as APPLY_EXAMPLES};
-pub(crate) use many::{STOP_EXAMPLES, Stop};
-pub(crate) use plan::{EXAMPLES as PLAN_EXAMPLES, Plan, steps};
+pub(crate) use apply::{ApplyArgs, EXAMPLES as APPLY_EXAMPLES};
+pub(crate) use batch::{STOP_EXAMPLES, StopArgs};
+pub(crate) use plan::{EXAMPLES as PLAN_EXAMPLES, PlanArgs, steps};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -32,42 +32,42 @@ command follows it to its end. Ctrl-c ends the following, not the batch: `ledger
 
 /// Send parked events through the queue again. What is done stays done.
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// The events' ids. Without any, those that the options choose are replayed as a batch.
     ids: Vec<String>,
     /// The version of the row that you saw: refused if it has changed since. With one id.
     #[arg(long, value_name = "VERSION", requires = "ids")]
     seen: Option<String>,
     #[command(flatten)]
-    only: Only,
+    only: FilterArgs,
     /// All that is parked, where nothing else chooses.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pace: many::Pace,
+    pace: batch::BatchArgs,
     /// Why you replay: it goes into the history. A dry run needs none.
-    #[arg(long, value_name = "WHY", value_parser = crate::args::words, required_unless_present = "dry_run")]
+    #[arg(long, value_name = "WHY", value_parser = crate::args::parse_note, required_unless_present = "dry_run")]
     reason: Option<String>,
     /// Who you are. Without it, the one that AWS knows you as.
-    #[arg(long, value_name = "NAME", value_parser = crate::args::words)]
+    #[arg(long, value_name = "NAME", value_parser = crate::args::parse_note)]
     by: Option<String>,
     /// Tell what would be done, for the first 100 at most, and do nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    yes: Yes,
+    yes: ConfirmArgs,
 }
 
-impl Replay {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl ReplayArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         self.check()?;
         if self.dry_run {
-            return Plan::of_batch(self.ids, self.only, self.pace.max).run(at, json);
+            return PlanArgs::of_batch(self.ids, self.only, self.pace.max).run(at, json);
         }
-        let why = Why { reason: self.reason.unwrap_or_default(), by: self.by };
+        let why = ByAndReasonArgs { reason: self.reason.unwrap_or_default(), by: self.by };
         match self.ids.as_slice() {
-            [] => many::run(at, json, &self.only, &self.pace, &why, self.yes),
-            ids => cloud::with(at, async |cloud| each(cloud, json, ids, self.seen.as_deref(), &why).await),
+            [] => batch::run(at, json, &self.only, &self.pace, &why, self.yes),
+            ids => cloud::with(at, async |cloud| replay_each(cloud, json, ids, self.seen.as_deref(), &why).await),
         }
     }
 
@@ -84,15 +84,21 @@ impl Replay {
 }
 
 /// Replays each by itself.
-async fn each(cloud: &Cloud, json: bool, ids: &[String], seen: Option<&str>, why: &Why) -> Result<Verdict> {
-    let signed = why.sign(cloud, json!({"op": "replay"})).await;
-    let outcomes = Outcomes::of_each(ids, String::as_str, async |id| {
+async fn replay_each(
+    cloud: &CloudClient,
+    json: bool,
+    ids: &[String],
+    seen: Option<&str>,
+    why: &ByAndReasonArgs,
+) -> Result<CommandExit> {
+    let signed = why.add_to(cloud, json!({"op": "replay"})).await;
+    let outcomes = EventOutcomes::of_each(ids, String::as_str, async |id| {
         let mut operation = signed.clone();
         operation["id"] = json!(id);
-        operation["version"] = version(cloud, id, seen).await?;
+        operation["version"] = row_version(cloud, id, seen).await?;
         cloud.change(operation, &format!("ledgerline dead show {id}")).await
     })
     .await?;
-    output::show(json, &json!({"replayed": outcomes.as_json()}), || outcomes.as_text("replayed"))?;
+    output::print_answer(json, &json!({"replayed": outcomes.as_json()}), || outcomes.as_text("replayed"))?;
     Ok(outcomes.verdict())
 }

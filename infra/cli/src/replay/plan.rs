@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::Verdict;
-use crate::args::{MOST, Only, now, up_to};
-use crate::cloud::{self, At};
+use crate::CommandExit;
+use crate::args::{FilterArgs, MAX_LISTED, now, up_to};
+use crate::cloud::{self, CloudArgs};
 use crate::output::{self, columns, count};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -17,32 +17,32 @@ Examples:
 
 /// Tell what a replay would do for each event and each effect. Nothing is changed.
 #[derive(Debug, Args)]
-pub(crate) struct Plan {
+pub(crate) struct PlanArgs {
     /// The events' ids. Without any, those that the options choose.
     ids: Vec<String>,
     #[command(flatten)]
-    only: Only,
-    #[arg(long, default_value_t = 20, value_parser = up_to(MOST), help = format!("How many at most, up to {MOST}"))]
+    only: FilterArgs,
+    #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED), help = format!("How many at most, up to {MAX_LISTED}"))]
     max: u32,
     /// How many a batch would replay at most, where this is what one would do.
     #[arg(skip)]
     batch: Option<u32>,
 }
 
-impl Plan {
+impl PlanArgs {
     /// What a batch of up to so many would do first.
-    pub(super) fn of_batch(ids: Vec<String>, only: Only, max: u32) -> Self {
-        Plan { batch: ids.is_empty().then_some(max), ids, only, max: max.min(MOST) }
+    pub(super) fn of_batch(ids: Vec<String>, only: FilterArgs, max: u32) -> Self {
+        PlanArgs { batch: ids.is_empty().then_some(max), ids, only, max: max.min(MAX_LISTED) }
     }
 
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         if !self.ids.is_empty() && !self.only.is_empty() {
             bail!("name events or choose them by options, not both");
         }
         let operation = json!({"op": "plan", "ids": self.ids, "only": self.only.filter(now()), "max": self.max});
-        let answer = cloud::with(at, async |cloud| cloud.look(operation).await)?;
-        output::show(json, &answer, || text(&answer, self.batch))?;
-        Ok(Verdict::Fine)
+        let answer = cloud::with(at, async |cloud| cloud.query(operation).await)?;
+        output::print_answer(json, &answer, || text(&answer, self.batch))?;
+        Ok(CommandExit::Success)
     }
 }
 
@@ -82,8 +82,8 @@ fn text(answer: &Value, batch: Option<u32>) -> String {
 /// That a batch would go on where a plan ends.
 fn beyond(planned: usize, batch: Option<u32>) -> String {
     match batch {
-        Some(max) if planned == MOST as usize && max > MOST => {
-            format!("These are the first {MOST}: a batch would go on, up to {max}.\n")
+        Some(max) if planned == MAX_LISTED as usize && max > MAX_LISTED => {
+            format!("These are the first {MAX_LISTED}: a batch would go on, up to {max}.\n")
         }
         _ => String::new(),
     }

@@ -3,8 +3,8 @@
 mod status;
 mod turn;
 
-pub(crate) use status::Status;
-pub(crate) use turn::{Pause, Policy, Resume, SafeMode};
+pub(crate) use status::StatusArgs;
+pub(crate) use turn::{PauseArgs, PolicyArgs, ResumeArgs, SafeModeArgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -8,31 +8,31 @@ use shared::base::time::Timestamp;
 use shared::ledger::batch::{Batch, Filter};
 use shared::operate::switchboard::{Board, Position, Subject, Switch, Turned};
 
-use crate::Verdict;
+use crate::CommandExit;
 use crate::args::now;
-use crate::cloud::{self, At};
+use crate::cloud::{self, CloudArgs};
 use crate::output::{self, BOLD, columns, styled};
 
 /// Show what is switched, what was turned last, and the newest batches of replays.
 #[derive(Debug, Args)]
-pub(crate) struct Status {}
+pub(crate) struct StatusArgs {}
 
-impl Status {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let answer = cloud::with(at, async |cloud| cloud.look(json!({"op": "status"})).await)?;
-        output::show(json, &answer, || text(&answer, now()))?;
-        Ok(Verdict::Fine)
+impl StatusArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        let answer = cloud::with(at, async |cloud| cloud.query(json!({"op": "status"})).await)?;
+        output::print_answer(json, &answer, || text(&answer, now()))?;
+        Ok(CommandExit::Success)
     }
 }
 
 fn text(answer: &Value, now: Timestamp) -> String {
-    let board = of_board(answer, |board| format!("{}\n{}", switches(board, now), turned(board)));
-    format!("{board}\n{}", batches(answer))
+    let board = board_text(answer, |board| format!("{}\n{}", switches_text(board, now), turns_text(board)));
+    format!("{board}\n{}", batches_text(answer))
 }
 
 /// What there is to say of an answer's board. That of a newer function may not be known here, and must not
 /// be taken for one on which nothing is switched.
-pub(super) fn of_board(answer: &Value, said: impl FnOnce(&Board) -> String) -> String {
+pub(super) fn board_text(answer: &Value, said: impl FnOnce(&Board) -> String) -> String {
     match Board::deserialize(&answer["board"]) {
         Ok(board) => said(&board),
         Err(error) => format!("This command cannot read the board: {error}. With --json, it is shown as it is.\n"),
@@ -40,7 +40,7 @@ pub(super) fn of_board(answer: &Value, said: impl FnOnce(&Board) -> String) -> S
 }
 
 /// What is switched.
-pub(super) fn switches(board: &Board, now: Timestamp) -> String {
+pub(super) fn switches_text(board: &Board, now: Timestamp) -> String {
     let rows: Vec<_> = board.positions(now).iter().map(row).collect();
     match rows.as_slice() {
         [] => "Nothing is switched: everything runs as its flow says.\n".into(),
@@ -59,7 +59,7 @@ fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {
     [what, subject.to_string(), until, word(|switch| &switch.by), word(|switch| &switch.why)]
 }
 
-fn turned(board: &Board) -> String {
+fn turns_text(board: &Board) -> String {
     let row = |turned: &Turned| {
         let Turned { at, what, of, by, why } = turned.clone();
         [at.to_string(), what, of.to_string(), by, why]
@@ -73,12 +73,12 @@ fn turned(board: &Board) -> String {
     }
 }
 
-fn batches(answer: &Value) -> String {
+fn batches_text(answer: &Value) -> String {
     let all: Vec<Batch> = Vec::deserialize(&answer["batches"]).unwrap_or_default();
     let row = |batch: &Batch| {
         let progress = json!(batch.progress).as_str().unwrap_or_default().to_owned();
         let sent = format!("{} of {}", batch.replayed, batch.max);
-        [batch.id.clone(), progress, sent, chosen(&batch.filter), batch.by.clone(), batch.why.clone()]
+        [batch.id.clone(), progress, sent, filter_text(&batch.filter), batch.by.clone(), batch.why.clone()]
     };
     match all.iter().map(row).collect::<Vec<_>>().as_slice() {
         [] => "No batch of replays was begun.\n".into(),
@@ -89,7 +89,7 @@ fn batches(answer: &Value) -> String {
 const HEAD: [&str; 6] = ["BATCH", "IS", "REPLAYED", "OF THOSE WITH", "BY", "WHY"];
 
 /// What a batch replays, in words.
-fn chosen(filter: &Filter) -> String {
+fn filter_text(filter: &Filter) -> String {
     let Filter { flow, reason, state, error, replays, since } = filter;
     let parts = [
         flow.as_ref().map(|flow| format!("flow {flow}")),

@@ -5,13 +5,13 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::status;
-use crate::args::{Why, now, span};
-use crate::cloud::{self, At};
-use crate::{Verdict, output};
+use crate::args::{ByAndReasonArgs, now, parse_duration};
+use crate::cloud::{self, CloudArgs};
+use crate::{CommandExit, output};
 
 /// What a switch is of.
 #[derive(Debug, Args)]
-struct Subject {
+struct SwitchTargetArgs {
     /// Of this flow.
     #[arg(long, conflicts_with = "integration")]
     flow: Option<String>,
@@ -22,35 +22,35 @@ struct Subject {
 
 /// Hold calls back: events wait, and waiting is no attempt.
 #[derive(Debug, Args)]
-pub(crate) struct Pause {
+pub(crate) struct PauseArgs {
     #[command(flatten)]
-    of: Subject,
+    of: SwitchTargetArgs,
     /// For how long, as `30m`. Without it, until `resume`.
     #[arg(long = "for", value_name = "30m", value_parser = time)]
     time: Option<String>,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
 }
 
-impl Pause {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let Subject { flow, integration } = self.of;
+impl PauseArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        let SwitchTargetArgs { flow, integration } = self.of;
         turn(at, json, json!({"op": "pause", "flow": flow, "integration": integration, "for": self.time}), &self.why)
     }
 }
 
 /// Let calls go on that were held back.
 #[derive(Debug, Args)]
-pub(crate) struct Resume {
+pub(crate) struct ResumeArgs {
     #[command(flatten)]
-    of: Subject,
+    of: SwitchTargetArgs,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
 }
 
-impl Resume {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let Subject { flow, integration } = self.of;
+impl ResumeArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        let SwitchTargetArgs { flow, integration } = self.of;
         turn(at, json, json!({"op": "resume", "flow": flow, "integration": integration}), &self.why)
     }
 }
@@ -58,7 +58,7 @@ impl Resume {
 /// Make a flow do what its `safe_mode` says, for a while.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("position").required(true))]
-pub(crate) struct SafeMode {
+pub(crate) struct SafeModeArgs {
     /// Of this flow. Without it, of all flows.
     #[arg(long)]
     flow: Option<String>,
@@ -69,11 +69,11 @@ pub(crate) struct SafeMode {
     #[arg(long, group = "position")]
     off: bool,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
 }
 
-impl SafeMode {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl SafeModeArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         // For no time at all is off.
         let time = self.time.unwrap_or_else(|| "0s".into());
         turn(at, json, json!({"op": "safe_mode", "flow": self.flow, "for": time}), &self.why)
@@ -82,7 +82,7 @@ impl SafeMode {
 
 /// Change a flow's retry policy in what is named; in nothing, it is the flow's own again.
 #[derive(Debug, Args)]
-pub(crate) struct Policy {
+pub(crate) struct PolicyArgs {
     /// The flow.
     #[arg(long)]
     flow: String,
@@ -90,27 +90,27 @@ pub(crate) struct Policy {
     #[arg(value_name = "NAME=VALUE", value_parser = change)]
     retry: Vec<(String, Value)>,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
 }
 
-impl Policy {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
+impl PolicyArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let retry: Map<String, Value> = self.retry.into_iter().collect();
         turn(at, json, json!({"op": "policy", "flow": self.flow, "retry": retry}), &self.why)
     }
 }
 
-fn turn(at: &At, json: bool, operation: Value, why: &Why) -> Result<Verdict> {
+fn turn(at: &CloudArgs, json: bool, operation: Value, why: &ByAndReasonArgs) -> Result<CommandExit> {
     let answer =
-        cloud::with(at, async |cloud| cloud.change(why.sign(cloud, operation).await, "ledgerline status").await)?;
-    let on = || status::of_board(&answer, |board| status::switches(board, now()));
-    output::show(json, &answer, || format!("In force within five seconds.\n\n{}", on()))?;
-    Ok(Verdict::Fine)
+        cloud::with(at, async |cloud| cloud.change(why.add_to(cloud, operation).await, "ledgerline status").await)?;
+    let on = || status::board_text(&answer, |board| status::switches_text(board, now()));
+    output::print_answer(json, &answer, || format!("In force within five seconds.\n\n{}", on()))?;
+    Ok(CommandExit::Success)
 }
 
 /// A stretch of time, checked here and sent as it was written.
 fn time(text: &str) -> Result<String, String> {
-    match span(text)? {
+    match parse_duration(text)? {
         span if span.is_zero() => Err("it must be some time; `resume`, or `--off`, ends it".into()),
         _ => Ok(text.to_owned()),
     }

@@ -4,16 +4,16 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::look;
-use crate::Verdict;
-use crate::args::Why;
-use crate::cloud::{self, At, Cloud};
-use crate::confirm::Yes;
-use crate::dead::Line;
-use crate::outcome::Outcomes;
+use super::read_events;
+use crate::CommandExit;
+use crate::args::ByAndReasonArgs;
+use crate::cloud::CloudError;
+use crate::cloud::{self, CloudArgs, CloudClient};
+use crate::confirm::ConfirmArgs;
+use crate::dead::ParkedEvent;
+use crate::event_outcomes::EventOutcomes;
 use crate::output::{self, columns, count};
 use crate::replay::steps;
-use crate::trouble::Trouble;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -25,67 +25,69 @@ An answer is bound to what you were shown: if that has changed, it is refused.";
 
 /// What is answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ApproveOrReject {
     Approve,
     Reject,
 }
 
-impl Answer {
+impl ApproveOrReject {
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Answer::Approve => ("approve", "Approve", "approved"),
-            Answer::Reject => ("reject", "Reject", "rejected"),
+            ApproveOrReject::Approve => ("approve", "Approve", "approved"),
+            ApproveOrReject::Reject => ("reject", "Reject", "rejected"),
         }
     }
 }
 
 /// What is asked, and who answers.
 #[derive(Debug, Args)]
-pub(crate) struct Question {
+pub(crate) struct ApprovalArgs {
     /// The events' ids.
     #[arg(required = true)]
     ids: Vec<String>,
     #[command(flatten)]
-    why: Why,
+    why: ByAndReasonArgs,
     #[command(flatten)]
-    yes: Yes,
+    yes: ConfirmArgs,
 }
 
-impl Question {
-    pub(crate) fn run(self, answer: Answer, at: &At, json: bool) -> Result<Verdict> {
+impl ApprovalArgs {
+    pub(crate) fn run(self, answer: ApproveOrReject, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let (op, ask, done) = answer.words();
         cloud::with(at, async |cloud| {
-            let lines = look(cloud, &self.ids).await?;
+            let lines = read_events(cloud, &self.ids).await?;
             let questions = questions(&lines)?;
             anstream::eprint!("{}", shown(&lines, &plan(cloud, &self.ids).await?));
-            if !self.yes.or_ask(&format!("{ask} {}?", count(lines.len(), "event")))? {
-                return Ok(Verdict::Problems);
+            if !self.yes.confirm(&format!("{ask} {}?", count(lines.len(), "event")))? {
+                return Ok(CommandExit::Problems);
             }
-            let operation = self.why.sign(cloud, json!({"op": op, "questions": questions})).await;
+            let operation = self.why.add_to(cloud, json!({"op": op, "questions": questions})).await;
             let answer = cloud.change(operation, "ledgerline dead list --state awaiting_approval").await?;
-            let outcomes = Outcomes::read(&answer["answered"]);
-            output::show(json, &answer, || outcomes.as_text(done))?;
+            let outcomes = EventOutcomes::read(&answer["answered"]);
+            output::print_answer(json, &answer, || outcomes.as_text(done))?;
             Ok(outcomes.verdict())
         })
     }
 }
 
-async fn plan(cloud: &Cloud, ids: &[String]) -> Result<Value> {
-    cloud.look(json!({"op": "plan", "ids": ids})).await
+async fn plan(cloud: &CloudClient, ids: &[String]) -> Result<Value> {
+    cloud.query(json!({"op": "plan", "ids": ids})).await
 }
 
 /// The questions as they were seen. What nobody asks has none.
-fn questions(lines: &[Line]) -> Result<Vec<Value>, Trouble> {
-    let question = |line: &Line| match &line.ask {
+fn questions(lines: &[ParkedEvent]) -> Result<Vec<Value>, CloudError> {
+    let question = |line: &ParkedEvent| match &line.ask {
         Some(ask) if line.state == "awaiting_approval" => Ok(json!({"id": line.id, "hash": ask.hash})),
-        _ => Err(Trouble::Refused(json!({"error": format!("{} awaits no approval: it is {}", line.id, line.state)}))),
+        _ => {
+            Err(CloudError::Declined(json!({"error": format!("{} awaits no approval: it is {}", line.id, line.state)})))
+        }
     };
     lines.iter().map(question).collect()
 }
 
-fn shown(lines: &[Line], plan: &Value) -> String {
+fn shown(lines: &[ParkedEvent], plan: &Value) -> String {
     let planned = |id: &str| plan["events"].as_array()?.iter().find(|event| event["id"] == id).map(steps);
-    let row = |line: &Line| {
+    let row = |line: &ParkedEvent| {
         let until = line.ask.as_ref().map(|ask| ask.until.clone()).unwrap_or_default();
         [line.flow.clone(), planned(&line.id).unwrap_or_default(), until, line.id.clone()]
     };
@@ -98,10 +100,10 @@ mod tests {
 
     use super::*;
 
-    fn line(id: &str, state: &str) -> Line {
+    fn line(id: &str, state: &str) -> ParkedEvent {
         let line = json!({"id": id, "flow": "cart-recovery", "state": state, "version": "1.1",
                           "ask": {"hash": "h1", "until": "2026-11-16T12:00:00.000Z", "approved_by": null}});
-        Line::deserialize(line).expect("a line")
+        ParkedEvent::deserialize(line).expect("a line")
     }
 
     #[test]

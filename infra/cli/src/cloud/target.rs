@@ -11,13 +11,13 @@ use aws_sdk_sts::config::{Credentials, SharedCredentialsProvider};
 use clap::Args;
 use serde::Deserialize;
 
-use crate::trouble::Trouble;
+use super::CloudError;
 
 const CLOUD: &str = "Which cloud (for all but flows)";
 
 /// Which cloud. For the verbs that operate one.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct At {
+pub(crate) struct CloudArgs {
     /// The local cloud that `make run` has up, in this folder's project.
     #[arg(long, global = true, help_heading = CLOUD, conflicts_with_all = ["profile", "region"])]
     local: bool,
@@ -35,7 +35,7 @@ pub(crate) struct At {
 
 /// A cloud that was found, and may be reachable.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct CloudTarget {
     pub(super) aws: SdkConfig,
     /// The replay function's name.
     pub(super) function: String,
@@ -43,12 +43,12 @@ pub(super) struct Place {
     pub(super) hint: &'static str,
 }
 
-impl At {
-    pub(super) async fn place(&self) -> Result<Place> {
+impl CloudArgs {
+    pub(super) async fn place(&self) -> Result<CloudTarget> {
         if self.local { self.on_this_machine().await } else { Ok(self.in_aws().await) }
     }
 
-    async fn in_aws(&self) -> Place {
+    async fn in_aws(&self) -> CloudTarget {
         let mut aws = aws_config::defaults(BehaviorVersion::latest());
         if let Some(region) = &self.region {
             aws = aws.region(Region::new(region.clone()));
@@ -58,10 +58,10 @@ impl At {
             Some(profile) => with_credentials_of(profile, aws.profile_name(profile).load().await),
         };
         let hint = "are the region, the network and AWS_ENDPOINT_URL, if it is set, what you think?";
-        Place { aws, function: format!("{}-replay", self.stack), hint }
+        CloudTarget { aws, function: format!("{}-replay", self.stack), hint }
     }
 
-    async fn on_this_machine(&self) -> Result<Place> {
+    async fn on_this_machine(&self) -> Result<CloudTarget> {
         let here = std::env::current_dir().context("cannot tell where we are")?;
         let Address { endpoint, functions } = Address::find(&here)?;
         // The emulator takes any credentials, and these open nothing elsewhere.
@@ -70,7 +70,7 @@ impl At {
             .credentials_provider(Credentials::new("test", "test", None, None, "local"))
             .endpoint_url(endpoint);
         let function = functions.get("replay").context("the local cloud has no replay function")?.clone();
-        Ok(Place { aws: aws.load().await, function, hint: "is `make run` still up?" })
+        Ok(CloudTarget { aws: aws.load().await, function, hint: "is `make run` still up?" })
     }
 }
 
@@ -93,7 +93,7 @@ impl Address {
     fn find(here: &Path) -> Result<Self> {
         let mut places = here.ancestors().map(|above| above.join(".local/run/cloud.json"));
         let file: PathBuf = places.find(|file| file.is_file()).ok_or_else(|| {
-            Trouble::Unreached("no local cloud is up here or above: start one with `make run`".into())
+            CloudError::Unreached("no local cloud is up here or above: start one with `make run`".into())
         })?;
         let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         serde_json::from_slice(&text).with_context(|| format!("{} is damaged: start `make run` anew", file.display()))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What it does with a request.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum StubReply {
     /// It answers.
     Answer(Value),
     /// AWS answers in its place.
@@ -19,7 +19,7 @@ pub(crate) enum Said {
 
 /// What was asked of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     /// The header's lines.
     pub(crate) head: String,
@@ -28,14 +28,14 @@ pub(crate) struct Asked {
 
 /// A function that listens. What is not JSON, such as a question to STS, is refused and not counted.
 #[derive(Debug)]
-pub(crate) struct Function {
+pub(crate) struct FunctionStub {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Function {
+impl FunctionStub {
     /// Starts it. `says` is handed each request, and how many there were before.
-    pub(crate) fn start(says: impl Fn(&Value, usize) -> Said + Send + 'static) -> Self {
+    pub(crate) fn start(says: impl Fn(&Value, usize) -> StubReply + Send + 'static) -> Self {
         let door = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", door.local_addr().expect("an address"));
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -51,7 +51,7 @@ impl Function {
     }
 
     /// Everything that was asked, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().expect("no test failed").clone()
     }
 }
@@ -73,16 +73,16 @@ fn read(stream: &TcpStream) -> Option<(String, String, Vec<u8>)> {
 fn answer(
     stream: TcpStream,
     (path, head, body): (String, String, Vec<u8>),
-    asked: &Mutex<Vec<Asked>>,
-    says: &impl Fn(&Value, usize) -> Said,
+    asked: &Mutex<Vec<ReceivedRequest>>,
+    says: &impl Fn(&Value, usize) -> StubReply,
 ) {
     let Ok(body) = serde_json::from_slice::<Value>(&body) else { return send(stream, 403, "{}") };
     let before = asked.lock().expect("no test failed").len();
-    asked.lock().expect("no test failed").push(Asked { path, head, body: body.clone() });
+    asked.lock().expect("no test failed").push(ReceivedRequest { path, head, body: body.clone() });
     match says(&body, before) {
-        Said::Answer(answer) => send(stream, 200, &answer.to_string()),
-        Said::Status(status, answer) => send(stream, status, &answer.to_string()),
-        Said::Nothing => (),
+        StubReply::Answer(answer) => send(stream, 200, &answer.to_string()),
+        StubReply::Status(status, answer) => send(stream, status, &answer.to_string()),
+        StubReply::Nothing => (),
     }
 }
 

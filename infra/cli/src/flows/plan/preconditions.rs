@@ -26,11 +26,11 @@ pub(super) fn sentences(flow: &Flow, scope: &Scope<'_>, now: Timestamp) -> Vec<S
         Origin::Partner { integration, .. } => format!("`{}` is found out from {integration}", enrich.id),
         Origin::Geoip(_) => format!("`{}` is found out from the database of places", enrich.id),
     });
-    let guards = flow.guards.iter().map(|guard| guard_says(guard, scope, now));
-    found.chain(guards).chain(flow.approval.iter().map(|approval| asks(approval, scope))).collect()
+    let guards = flow.guards.iter().map(|guard| guard_sentence(guard, scope, now));
+    found.chain(guards).chain(flow.approval.iter().map(|approval| approval_sentence(approval, scope))).collect()
 }
 
-fn guard_says(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
+fn guard_sentence(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
     match guard {
         Guard::Consent(Consent { channel }) => {
             format!("nothing happens unless the contact's consent_{channel} is true")
@@ -52,7 +52,7 @@ fn guard_says(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
     }
 }
 
-fn asks(approval: &Approval, scope: &Scope<'_>) -> String {
+fn approval_sentence(approval: &Approval, scope: &Scope<'_>) -> String {
     let needed = approval.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
     match needed {
         Ok(true) => format!("a human is asked first, in {}", approval.room),

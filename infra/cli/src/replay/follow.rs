@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use shared::ledger::batch::{Batch, BatchProgress};
 use tokio::time::sleep;
 
-use crate::cloud::Cloud;
+use crate::cloud::CloudClient;
 
 /// How often a follower looks.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Waits for a batch's end, with a bar on a terminal and nothing anywhere else.
-pub(super) async fn follow(cloud: &Cloud, id: &str, most: u32) -> Result<Batch> {
+pub(super) async fn follow(cloud: &CloudClient, id: &str, most: u32) -> Result<Batch> {
     let bar = bar(most);
     loop {
         let status = cloud
-            .look(json!({"op": "status"}))
+            .query(json!({"op": "status"}))
             .await
             .context(format!("batch {id} goes on by itself, and `ledgerline status` tells how far it is"))?;
         let batch = find(&status, id).with_context(|| format!("batch {id} is not listed any more: it is long over"))?;

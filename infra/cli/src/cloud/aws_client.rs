@@ -20,7 +20,7 @@ use hyper_util::rt::TokioExecutor;
 use shared::effects::outcome::NoAnswer;
 use tokio::time::timeout;
 
-use crate::trouble::Trouble;
+use super::CloudError;
 
 const JSON: &str = "application/x-amz-json-1.0";
 
@@ -39,14 +39,14 @@ const CREDENTIALS: Duration = Duration::from_secs(15);
 
 /// AWS, or what stands for it.
 #[derive(Debug)]
-pub(super) struct Signed {
+pub(super) struct AwsClient {
     pub(super) aws: SdkConfig,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 /// One request: all of them are POST, and JSON.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct AwsRequest {
     /// The service, as hosts and signatures name it.
     pub(super) service: &'static str,
     pub(super) path: String,
@@ -57,13 +57,13 @@ pub(super) struct Call {
 
 /// An answer, whatever its status.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct AwsResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
-impl Signed {
+impl AwsClient {
     pub(super) fn new(aws: SdkConfig) -> Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -77,44 +77,44 @@ impl Signed {
     }
 
     /// Sends a request once. The outer error is one that another try would meet again.
-    pub(super) async fn send(&self, call: &Call) -> Result<Result<Answer, NoAnswer>> {
-        let request = self.signed(call).await?;
-        Ok(match timeout(ANSWER, self.exchange(request)).await {
+    pub(super) async fn send(&self, request: &AwsRequest) -> Result<Result<AwsResponse, NoAnswer>> {
+        let signed = self.sign(request).await?;
+        Ok(match timeout(ANSWER, self.exchange(signed)).await {
             Ok(answer) => answer,
             Err(_) => Err(NoAnswer::Lost(format!("nothing for {} seconds", ANSWER.as_secs()))),
         })
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, NoAnswer> {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<AwsResponse, NoAnswer> {
         let response = self.client.request(request).await.map_err(|error| match error.is_connect() {
             true => NoAnswer::NotSent("cannot connect".into()),
             false => NoAnswer::Lost("the connection was cut off".into()),
         })?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.map_err(|_| NoAnswer::Lost("the answer was cut off".into()))?;
-        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+        Ok(AwsResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 
-    async fn signed(&self, call: &Call) -> Result<Request<Full<Bytes>>> {
+    async fn sign(&self, request: &AwsRequest) -> Result<Request<Full<Bytes>>> {
         let region = self.aws.region().ok_or_else(no_region)?.as_ref();
-        let url = format!("{}{}", self.endpoint(call.service), call.path);
+        let url = format!("{}{}", self.endpoint(request.service), request.path);
         let identity = self.credentials().await?.into();
         let params = v4::SigningParams::builder()
             .identity(&identity)
             .region(region)
-            .name(call.service)
+            .name(request.service)
             .time(SystemTime::now())
             .settings(SigningSettings::default())
             .build()?
             .into();
-        let headers = [("content-type", Some(JSON)), ("x-amz-target", call.target.as_deref())];
+        let headers = [("content-type", Some(JSON)), ("x-amz-target", request.target.as_deref())];
         let headers = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let body = SignableBody::Bytes(call.body.as_bytes());
+        let body = SignableBody::Bytes(request.body.as_bytes());
         let (signature, _) = sign(SignableRequest::new("POST", &url, headers.clone(), body)?, &params)?.into_parts();
-        let request = headers.fold(Request::post(&url), |request, (name, value)| request.header(name, value));
-        let mut request = request.body(Full::new(Bytes::from(call.body.clone())))?;
-        signature.apply_to_request_http1x(&mut request);
-        Ok(request)
+        let built = headers.fold(Request::post(&url), |built, (name, value)| built.header(name, value));
+        let mut signed = built.body(Full::new(Bytes::from(request.body.clone())))?;
+        signature.apply_to_request_http1x(&mut signed);
+        Ok(signed)
     }
 
     /// Where a service is.
@@ -140,12 +140,12 @@ fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
 }
 
-fn no_region() -> Trouble {
-    Trouble::Unreached("no AWS region is set: say --region, or set AWS_REGION; `--local` is the local cloud".into())
+fn no_region() -> CloudError {
+    CloudError::Unreached("no AWS region is set: say --region, or set AWS_REGION; `--local` is the local cloud".into())
 }
 
-fn no_credentials(why: &str) -> Trouble {
-    Trouble::Unreached(format!(
+fn no_credentials(why: &str) -> CloudError {
+    CloudError::Unreached(format!(
         "there are no usable AWS credentials ({why}): say --profile, and `aws sso login --profile …` if it is one of \
          IAM Identity Center; `--local` is the local cloud"
     ))

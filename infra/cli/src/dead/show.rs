@@ -5,10 +5,10 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::line::Line;
-use crate::Verdict;
-use crate::cloud::{self, At, Cloud};
-use crate::output::{self, BAD, BOLD, columns, plain, styled};
+use super::parked_event::ParkedEvent;
+use crate::CommandExit;
+use crate::cloud::{self, CloudArgs, CloudClient};
+use crate::output::{self, BAD, BOLD, columns, printable, styled};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -17,29 +17,29 @@ Examples:
 
 /// Show everything about one event: its effects, its history, a masked preview.
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct ShowArgs {
     /// The event's id.
     id: String,
 }
 
-impl Show {
-    pub(crate) fn run(self, at: &At, json: bool) -> Result<Verdict> {
-        let answer = cloud::with(at, async |cloud| show(cloud, &self.id).await)?;
-        output::show(json, &answer, || text(&answer))?;
-        Ok(Verdict::Fine)
+impl ShowArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        let answer = cloud::with(at, async |cloud| read_event(cloud, &self.id).await)?;
+        output::print_answer(json, &answer, || text(&answer))?;
+        Ok(CommandExit::Success)
     }
 }
 
 /// An event's page.
-pub(crate) async fn show(cloud: &Cloud, id: &str) -> Result<Value> {
-    cloud.look(json!({"op": "show", "id": id})).await
+pub(crate) async fn read_event(cloud: &CloudClient, id: &str) -> Result<Value> {
+    cloud.query(json!({"op": "show", "id": id})).await
 }
 
 /// The version of an event's row that somebody saw; if nobody did, as it is now.
-pub(crate) async fn version(cloud: &Cloud, id: &str, seen: Option<&str>) -> Result<Value> {
+pub(crate) async fn row_version(cloud: &CloudClient, id: &str, seen: Option<&str>) -> Result<Value> {
     match seen {
         Some(seen) => Ok(json!(seen)),
-        None => Ok(show(cloud, id).await?["version"].clone()),
+        None => Ok(read_event(cloud, id).await?["version"].clone()),
     }
 }
 
@@ -49,31 +49,31 @@ fn text(page: &Value) -> String {
 }
 
 fn word(value: &Value) -> String {
-    value.as_str().map_or_else(String::new, plain)
+    value.as_str().map_or_else(String::new, printable)
 }
 
 fn facts(page: &Value) -> String {
-    let Ok(line) = Line::deserialize(page) else { return String::new() };
+    let Ok(line) = ParkedEvent::deserialize(page) else { return String::new() };
     let title = format!(
         "{}  {}\n",
-        styled(BOLD, plain(&line.flow)),
-        styled(if line.reason.is_some() { BAD } else { BOLD }, plain(line.why()))
+        styled(BOLD, printable(&line.flow)),
+        styled(if line.reason.is_some() { BAD } else { BOLD }, printable(line.why()))
     );
     let tries = line.attempts.map(|attempts| format!(" (attempt {attempts})")).unwrap_or_default();
-    let trouble = line.error.as_ref().map(|_| plain(&line.trouble()) + &tries);
-    let ask = line.ask.as_ref().map(|ask| format!("{} until {}", plain(&ask.hash), plain(&ask.until)));
-    let noop = page["noop"]["guard"].as_str().map(plain);
+    let trouble = line.error.as_ref().map(|_| printable(&line.trouble()) + &tries);
+    let ask = line.ask.as_ref().map(|ask| format!("{} until {}", printable(&ask.hash), printable(&ask.until)));
+    let noop = page["noop"]["guard"].as_str().map(printable);
     let facts = [
-        ("id", Some(plain(&line.id))),
-        ("state", Some(plain(&line.state))),
+        ("id", Some(printable(&line.id))),
+        ("state", Some(printable(&line.state))),
         ("last error", trouble),
         ("guard", noop),
         ("asked for", ask),
         ("source", Some(word(&page["source"]))),
         ("received", Some(word(&page["received_at"]))),
-        ("parked", Some(plain(&line.parked_at)).filter(|at| !at.is_empty())),
+        ("parked", Some(printable(&line.parked_at)).filter(|at| !at.is_empty())),
         ("replays", Some(page["replays"].to_string())),
-        ("version", Some(plain(&line.version))),
+        ("version", Some(printable(&line.version))),
         ("trace", Some(word(&page["trace_id"]))),
     ];
     let fact = |(name, value): (&str, Option<String>)| value.map(|value| format!("  {name:<10}  {value}\n"));
@@ -105,7 +105,7 @@ fn section(title: &str, lines: &Value) -> String {
 /// What can be done about it.
 fn next(page: &Value) -> String {
     let id = word(&page["id"]);
-    let unknown = |(name, effect): (&String, &Value)| (effect["state"] == "unknown").then(|| plain(name));
+    let unknown = |(name, effect): (&String, &Value)| (effect["state"] == "unknown").then(|| printable(name));
     let unknown = page["effects"].as_object().into_iter().flatten().find_map(unknown);
     match (page["state"].as_str(), unknown) {
         (Some("dead"), Some(effect)) => format!(

@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::ledger::batch::Filter;
 
-use crate::output::{BAD, DIM, plain, short, styled};
+use crate::output::{BAD, DIM, printable, short, styled};
 
 /// What a list tells of an event.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct ParkedEvent {
     pub(crate) id: String,
     pub(crate) flow: String,
     pub(crate) state: String,
@@ -19,12 +19,12 @@ pub(crate) struct Line {
     pub(crate) effect: Option<String>,
     pub(crate) error: Option<String>,
     pub(crate) attempts: Option<u64>,
-    pub(crate) ask: Option<Ask>,
+    pub(crate) ask: Option<AwaitedApproval>,
 }
 
 /// What somebody is asked.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Ask {
+pub(crate) struct AwaitedApproval {
     pub(crate) hash: String,
     pub(crate) until: String,
 }
@@ -32,13 +32,13 @@ pub(crate) struct Ask {
 /// How much of an error a line has room for.
 const ERROR: usize = 60;
 
-impl Line {
+impl ParkedEvent {
     pub(crate) const HEAD: [&str; 6] = ["PARKED", "FLOW", "REASON", "TRIES", "LAST ERROR", "ID"];
 
     /// The lines of an answer.
-    pub(crate) fn all(answer: &Value) -> Vec<Line> {
+    pub(crate) fn all(answer: &Value) -> Vec<ParkedEvent> {
         let lines = answer["parked"].as_array().into_iter().flatten();
-        lines.filter_map(|line| Line::deserialize(line).ok()).collect()
+        lines.filter_map(|line| ParkedEvent::deserialize(line).ok()).collect()
     }
 
     /// Why it is parked: what it died of, or that somebody is asked.
@@ -64,16 +64,16 @@ impl Line {
 
     /// The event as a line of a log.
     pub(crate) fn log(&self) -> String {
-        let (at, why) = (styled(DIM, plain(&self.parked_at)), styled(BAD, plain(self.why())));
-        let (flow, id) = (plain(&self.flow), plain(&self.id));
-        let trouble = plain(&short(&self.trouble(), ERROR));
+        let (at, why) = (styled(DIM, printable(&self.parked_at)), styled(BAD, printable(self.why())));
+        let (flow, id) = (printable(&self.flow), printable(&self.id));
+        let trouble = printable(&short(&self.trouble(), ERROR));
         let trouble = if trouble.is_empty() { String::new() } else { format!("  {trouble}") };
         format!("{at}  {flow}  {why}{trouble}  {id}\n")
     }
 }
 
 /// What to say where an answer has nothing in it. The function looks through the newest alone.
-pub(crate) fn none(answer: &Value) -> &'static str {
+pub(crate) fn no_match(answer: &Value) -> &'static str {
     match answer["more"] == true {
         true => "None of the 5,000 newest that are parked matches. There may be older ones that do.\n",
         false => "Nothing is parked that matches.\n",
@@ -81,6 +81,6 @@ pub(crate) fn none(answer: &Value) -> &'static str {
 }
 
 /// The operation that lists.
-pub(super) fn listing(only: &Filter, limit: u32) -> Value {
+pub(super) fn list_operation(only: &Filter, limit: u32) -> Value {
     json!({"op": "list", "limit": limit, "only": only})
 }

@@ -11,25 +11,25 @@ use shared::flows::{Flow, Flows, IdAt};
 
 /// An event as a sender sends it.
 #[derive(Debug)]
-pub(crate) struct Delivery {
+pub(crate) struct SampleEvent {
     pub(crate) body: Value,
     headers: Map<String, Value>,
 }
 
 /// Why an event would not be accepted. No value is named.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct NotAccepted(pub(crate) String);
 
-impl Delivery {
+impl SampleEvent {
     /// Reads an event.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let body: Value = serde_json::from_str(text).context("this is not JSON")?;
         Ok(match body {
             Value::Object(mut both) if is_wrapped(&both) => {
                 let headers = both.remove("headers").and_then(|headers| headers.as_object().cloned());
-                Delivery { body: both.remove("body").unwrap_or_default(), headers: headers.unwrap_or_default() }
+                SampleEvent { body: both.remove("body").unwrap_or_default(), headers: headers.unwrap_or_default() }
             }
-            body => Delivery { body, headers: Map::new() },
+            body => SampleEvent { body, headers: Map::new() },
         })
     }
 
@@ -43,16 +43,16 @@ impl Delivery {
     }
 
     /// The event that a flow would make of it: validated, trimmed, keyed.
-    pub(crate) fn event(&self, flow: &Flow, flows: &Flows, now: Timestamp) -> Result<Event, Refused> {
-        let unknown = || Refused("it names a version of the schema that the flow does not have".into());
+    pub(crate) fn event(&self, flow: &Flow, flows: &Flows, now: Timestamp) -> Result<Event, NotAccepted> {
+        let unknown = || NotAccepted("it names a version of the schema that the flow does not have".into());
         let version = flow.version_of(&self.body).ok_or_else(unknown)?;
         let (_, schema) = flow.schemas().find(|(known, _)| *known == version).ok_or_else(unknown)?;
-        let contract = Contract::compile(schema).map_err(Refused)?;
-        let payload = contract.admit(self.body.clone()).map_err(|violations| Refused(sentence(&violations)))?;
+        let contract = Contract::compile(schema).map_err(NotAccepted)?;
+        let payload = contract.admit(self.body.clone()).map_err(|violations| NotAccepted(sentence(&violations)))?;
         let id = self.id(flow, flows);
         let names = Names { id: id.as_deref(), idempotency_key: self.header("idempotency-key") };
         let made = Event::new(flow, version, payload, names, now, Trace::start(0, 0, 0));
-        made.map_err(|error| Refused(error.to_string()))
+        made.map_err(|error| NotAccepted(error.to_string()))
     }
 
     fn id(&self, flow: &Flow, flows: &Flows) -> Option<String> {
