@@ -32,7 +32,7 @@ pub struct Endpoint {
 
 /// An answer, whatever its status.
 #[derive(Debug)]
-pub struct Answer {
+pub struct EndpointResponse {
     /// The HTTP status.
     pub status: StatusCode,
     /// The headers.
@@ -88,7 +88,7 @@ impl Endpoint {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Result<Answer> {
+    ) -> Result<EndpointResponse> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         if !headers.iter().any(|(name, _)| *name == "authorization") {
             request = request.header("authorization", credentials(service));
@@ -100,11 +100,11 @@ impl Endpoint {
         let response = self.client.request(request).await.context("the emulator does not answer")?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.context("the emulator's answer broke off")?.to_bytes();
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        Ok(EndpointResponse { status: parts.status, headers: parts.headers, body })
     }
 }
 
-impl Answer {
+impl EndpointResponse {
     /// An error that quotes the answer, unless it was a success.
     pub fn expect_success(self, what: &str) -> Result<Self> {
         if !self.status.is_success() {

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
-use crate::ports::Ports;
+use crate::listen_ports::ListenPorts;
 use crate::{chaos, verbs};
 
 /// The local cloud: the real template in an emulator, on this machine alone.
 #[derive(Debug, Parser)]
 #[command(name = "local")]
-pub struct Cli {
+pub struct LocalCli {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -42,7 +42,7 @@ enum Verb {
         event: String,
     },
     /// Bring a cloud up, break it under load, heal it, and see whether the books balance.
-    Chaos(chaos::Flags),
+    Chaos(chaos::ChaosArgs),
     /// End the cloud that is up.
     Stop,
     /// Check the template that would be deployed.
@@ -58,13 +58,13 @@ enum Verb {
 #[derive(Debug, Args)]
 struct PortFlags {
     /// Where the front door listens.
-    #[arg(long = "port", default_value_t = Ports::default().gateway)]
+    #[arg(long = "port", default_value_t = ListenPorts::default().gateway)]
     gateway: u16,
     /// Where the partner stub listens.
-    #[arg(long = "partners-port", default_value_t = Ports::default().partners)]
+    #[arg(long = "partners-port", default_value_t = ListenPorts::default().partners)]
     partners: u16,
     /// Where the emulator listens.
-    #[arg(long = "emulator-port", default_value_t = Ports::default().emulator)]
+    #[arg(long = "emulator-port", default_value_t = ListenPorts::default().emulator)]
     emulator: u16,
 }
 
@@ -75,13 +75,13 @@ struct FlowsFlag {
     flows: Option<PathBuf>,
 }
 
-impl From<PortFlags> for Ports {
+impl From<PortFlags> for ListenPorts {
     fn from(flags: PortFlags) -> Self {
         Self { gateway: flags.gateway, partners: flags.partners, emulator: flags.emulator }
     }
 }
 
-impl Cli {
+impl LocalCli {
     /// Do what was asked.
     pub async fn run(self) -> Result<ExitCode> {
         match self.verb {

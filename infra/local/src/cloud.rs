@@ -9,96 +9,97 @@ use shared::adapters::machine::read_flows;
 use tokio::task::JoinHandle;
 
 use crate::aws::{ACCESS_KEY, Endpoint, REGION};
+use crate::demo_signing_secret::DemoSigningSecret;
 use crate::deploy::{self, Schedule};
-use crate::emulator::Emulator;
+use crate::emulator::EmulatorProcess;
 use crate::gateway::{self, Routes};
 use crate::journal::Journal;
 use crate::lambda::Lambda;
+use crate::listen_ports::{self, ListenPorts};
 use crate::poller::Poller;
-use crate::ports::{self, Ports};
-use crate::progress::Progress;
 use crate::project::Project;
-use crate::secrets::{self, Demo};
-use crate::signing::Secret;
+use crate::secrets::{self, DemoSecrets};
 use crate::stack::Stack;
-use crate::state::State;
-use crate::template::{self, Function};
+use crate::state_folder::StateFolder;
+use crate::step_progress::StepProgress;
+use crate::template::{self, TemplateFunction};
 use crate::tools::{self, Tools};
 use crate::{binaries, console, partners, stage};
 
-pub use crate::state::Address;
+pub use crate::state_folder::CloudAddress;
 
 /// What may differ between two clouds on one machine.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CloudOptions {
     /// Its folder under `.local`.
     pub name: String,
     /// Where it listens.
-    pub ports: Ports,
+    pub ports: ListenPorts,
     /// The folder with its sources, integrations and flows; without one, those that are shipped.
     pub flows: Option<PathBuf>,
     /// Whether the replay function's schedule runs.
     pub schedule: Schedule,
 }
 
-impl Options {
+impl CloudOptions {
     /// The cloud of `make run`, on fixed ports.
     pub fn run() -> Self {
-        Self { name: "run".into(), ports: Ports::default(), flows: None, schedule: Schedule::On }
+        Self { name: "run".into(), ports: ListenPorts::default(), flows: None, schedule: Schedule::On }
     }
 
     /// The cloud of the tests, on any free ports.
     pub fn test() -> Self {
-        Self { name: "test".into(), ports: Ports::FREE, flows: None, schedule: Schedule::Off }
+        Self { name: "test".into(), ports: ListenPorts::FREE, flows: None, schedule: Schedule::Off }
     }
 }
 
 /// A running local cloud. Dropping it ends every part of it.
 #[derive(Debug)]
-pub struct Cloud {
-    address: Address,
-    demo: Demo,
+pub struct LocalCloud {
+    address: CloudAddress,
+    demo: DemoSecrets,
     flows: PathBuf,
     // In the order in which events meet them: nothing may be asked of a part that is gone.
     servers: Servers,
     poller: Poller,
-    emulator: Emulator,
-    state: State,
+    emulator: EmulatorProcess,
+    state: StateFolder,
 }
 
-impl Cloud {
+impl LocalCloud {
     /// Start every part, showing each step.
-    pub async fn start(options: Options, progress: &Progress) -> Result<Self> {
+    pub async fn start(options: CloudOptions, progress: &StepProgress) -> Result<Self> {
         let project = Project::find()?;
-        let state = State::take(&project, &options.name)?;
+        let state = StateFolder::take(&project, &options.name)?;
         // Before anything that takes time: a taken port should be told at once.
-        let doors = Doors::open(options.ports)?;
+        let listeners = Listeners::open(options.ports)?;
         let flows = options.flows.unwrap_or_else(|| project.flows());
         let package = Package::make(&project, &flows, &state, progress).await?;
 
-        let emulator = Emulator::start(&package.tools, doors.emulator, state.folder(), state.log("emulator.log"));
+        let emulator =
+            EmulatorProcess::start(&package.tools, listeners.emulator, state.folder(), state.log("emulator.log"));
         let emulator = progress.step("emulator", emulator).await?;
         let endpoint = emulator.endpoint();
-        let stack = package.deploy(endpoint, &doors, options.schedule, &state);
+        let stack = package.deploy(endpoint, &listeners, options.schedule, &state);
         let stack = progress.step("sam deploy", stack).await?;
         let demo = secrets::put(endpoint, state.folder(), &read_flows(&flows)?).await?;
 
-        let address = address(&doors, &package, &stack, endpoint, &state)?;
+        let address = address(&listeners, &package, &stack, endpoint, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
         let console = console::router(endpoint.clone(), lambda.clone());
-        let servers = doors.serve(Routes::new(&package.functions, &stack)?, lambda, console, &state)?;
+        let servers = listeners.serve(Routes::new(&package.functions, &stack)?, lambda, console, &state)?;
         state.publish(&address)?;
         Ok(Self { address, demo, flows, servers, poller, emulator, state })
     }
 
     /// Where everything is.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &CloudAddress {
         &self.address
     }
 
     /// What answers for AWS, to be disturbed.
-    pub fn emulator(&mut self) -> &mut Emulator {
+    pub fn emulator(&mut self) -> &mut EmulatorProcess {
         &mut self.emulator
     }
 
@@ -108,7 +109,7 @@ impl Cloud {
     }
 
     /// What the demo source signs with.
-    pub fn secret(&self) -> &Secret {
+    pub fn secret(&self) -> &DemoSigningSecret {
         &self.demo.signing
     }
 
@@ -145,13 +146,13 @@ impl Cloud {
 /// What is deployed, and the tools to deploy it with.
 struct Package {
     tools: Tools,
-    functions: Vec<Function>,
+    functions: Vec<TemplateFunction>,
     flows: PathBuf,
     template: PathBuf,
 }
 
 impl Package {
-    async fn make(project: &Project, flows: &Path, state: &State, progress: &Progress) -> Result<Self> {
+    async fn make(project: &Project, flows: &Path, state: &StateFolder, progress: &StepProgress) -> Result<Self> {
         // The functions read it wherever they run.
         let flows = flows.canonicalize().with_context(|| format!("there is no folder {}", flows.display()))?;
         let tools = progress.step("tools", tools::set_up(project, tools::RUN)).await?;
@@ -163,23 +164,35 @@ impl Package {
         Ok(Self { tools, functions, flows, template })
     }
 
-    async fn deploy(&self, endpoint: &Endpoint, doors: &Doors, schedule: Schedule, state: &State) -> Result<Stack> {
-        let (partners, log) = (&doors.partners_url, state.log("deploy.log"));
+    async fn deploy(
+        &self,
+        endpoint: &Endpoint,
+        listeners: &Listeners,
+        schedule: Schedule,
+        state: &StateFolder,
+    ) -> Result<Stack> {
+        let (partners, log) = (&listeners.partners_url, state.log("deploy.log"));
         deploy::deploy(&self.tools, &self.flows, endpoint, &self.template, partners, schedule, &log).await?;
         Stack::describe(endpoint, deploy::STACK).await
     }
 }
 
-fn address(doors: &Doors, package: &Package, stack: &Stack, endpoint: &Endpoint, state: &State) -> Result<Address> {
-    let name = |function: &Function| {
+fn address(
+    listeners: &Listeners,
+    package: &Package,
+    stack: &Stack,
+    endpoint: &Endpoint,
+    state: &StateFolder,
+) -> Result<CloudAddress> {
+    let name = |function: &TemplateFunction| {
         let name = stack.physical_id(&function.logical_id)?;
         let short = name.strip_prefix(deploy::STACK).and_then(|rest| rest.strip_prefix('-'));
         Ok((short.unwrap_or(name).to_owned(), name.to_owned()))
     };
-    Ok(Address {
+    Ok(CloudAddress {
         pid: std::process::id(),
-        url: format!("http://127.0.0.1:{}", ports::port_of(&doors.gateway)?),
-        partners_url: doors.partners_url.clone(),
+        url: format!("http://127.0.0.1:{}", listen_ports::port_of(&listeners.gateway)?),
+        partners_url: listeners.partners_url.clone(),
         endpoint: endpoint.url().to_owned(),
         functions: package.functions.iter().map(name).collect::<Result<_>>()?,
         ledger_table: stack.output("LedgerTableName")?.to_owned(),
@@ -192,28 +205,28 @@ fn address(doors: &Doors, package: &Package, stack: &Stack, endpoint: &Endpoint,
 }
 
 /// The ports, taken before the parts behind them exist.
-struct Doors {
+struct Listeners {
     gateway: TcpListener,
     partners: TcpListener,
     partners_url: String,
     emulator: u16,
 }
 
-impl Doors {
-    fn open(ports: Ports) -> Result<Self> {
-        let gateway = ports::listen(ports.gateway, "front door", "--port")?;
-        let partners = ports::listen(ports.partners, "partner stub", "--partners-port")?;
+impl Listeners {
+    fn open(ports: ListenPorts) -> Result<Self> {
+        let gateway = listen_ports::listen(ports.gateway, "front door", "--port")?;
+        let partners = listen_ports::listen(ports.partners, "partner stub", "--partners-port")?;
         // Let go of again: the emulator binds it itself.
-        let emulator = ports::listen(ports.emulator, "emulator", "--emulator-port")?;
+        let emulator = listen_ports::listen(ports.emulator, "emulator", "--emulator-port")?;
         Ok(Self {
-            partners_url: format!("http://127.0.0.1:{}", ports::port_of(&partners)?),
-            emulator: ports::port_of(&emulator)?,
+            partners_url: format!("http://127.0.0.1:{}", listen_ports::port_of(&partners)?),
+            emulator: listen_ports::port_of(&emulator)?,
             gateway,
             partners,
         })
     }
 
-    fn serve(self, routes: Routes, lambda: Lambda, console: Router, state: &State) -> Result<Servers> {
+    fn serve(self, routes: Routes, lambda: Lambda, console: Router, state: &StateFolder) -> Result<Servers> {
         let partners = partners::serve(self.partners, Journal::create(&state.log("partners.jsonl"))?)?;
         let journal = Journal::create(&state.log("gateway.jsonl"))?;
         Ok(Servers([partners, gateway::serve(self.gateway, routes, lambda, console, journal)?]))

@@ -5,8 +5,8 @@
 //! closes however we end: stopped, dropped, or killed with SIGKILL, so no start finds a leftover.
 //!
 //! It keeps its state in memory and writes it down only when it is asked to end. So it can be stopped
-//! and started with everything that it held, messages in flight included ([`Emulator::restart`]), and
-//! it can be out of reach ([`Emulator::freeze`]); but a SIGKILL would lose what a cloud never loses.
+//! and started with everything that it held, messages in flight included ([`EmulatorProcess::restart`]), and
+//! it can be out of reach ([`EmulatorProcess::freeze`]); but a SIGKILL would lose what a cloud never loses.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -32,28 +32,28 @@ wait $!
 
 /// A running emulator. Dropping it ends it, and every function process with it.
 #[derive(Debug)]
-pub struct Emulator {
+pub struct EmulatorProcess {
     guardian: Child,
     endpoint: Endpoint,
-    place: Place,
+    setup: EmulatorSetup,
 }
 
 /// What it runs from, and where it keeps its things.
 #[derive(Debug)]
-struct Place {
+struct EmulatorSetup {
     tools: Tools,
     port: u16,
     temporary: PathBuf,
     log: PathBuf,
 }
 
-impl Emulator {
+impl EmulatorProcess {
     /// Start on a port of the loopback interface and wait until it answers.
     pub async fn start(tools: &Tools, port: u16, state: &Path, log: PathBuf) -> Result<Self> {
         let endpoint = Endpoint::new(port);
-        let place = Place { tools: tools.clone(), port, temporary: state.join("tmp"), log };
-        let guardian = spawn(&place, &endpoint)?;
-        let mut emulator = Self { guardian, endpoint, place };
+        let setup = EmulatorSetup { tools: tools.clone(), port, temporary: state.join("tmp"), log };
+        let guardian = spawn(&setup, &endpoint)?;
+        let mut emulator = Self { guardian, endpoint, setup };
         emulator.wait_until_healthy().await?;
         Ok(emulator)
     }
@@ -65,12 +65,12 @@ impl Emulator {
 
     /// Hold it where it is: connections are taken, and nothing is answered. The functions go on.
     pub async fn freeze(&self) -> Result<()> {
-        processes::send(Signal::Stop, self.place.pid()?).await
+        processes::send(Signal::Stop, self.setup.pid()?).await
     }
 
     /// Let it go on.
     pub async fn thaw(&self) -> Result<()> {
-        processes::send(Signal::Continue, self.place.pid()?).await
+        processes::send(Signal::Continue, self.setup.pid()?).await
     }
 
     /// Ask it to end, wait for `pause`, and start it again with the state that it wrote down. The
@@ -78,11 +78,11 @@ impl Emulator {
     pub async fn restart(&mut self, pause: Duration) -> Result<()> {
         // Held until the emulator is gone: waiting for a child closes its standard input.
         let leash = self.guardian.stdin.take();
-        processes::send(Signal::Terminate, self.place.pid()?).await?;
+        processes::send(Signal::Terminate, self.setup.pid()?).await?;
         self.guardian.wait().await.context("cannot watch the emulator")?;
         drop(leash);
         tokio::time::sleep(pause).await;
-        self.guardian = spawn(&self.place, &self.endpoint)?;
+        self.guardian = spawn(&self.setup, &self.endpoint)?;
         self.wait_until_healthy().await
     }
 
@@ -97,10 +97,10 @@ impl Emulator {
         while !self.endpoint.healthy().await {
             let ended = self.guardian.try_wait().context("cannot watch the emulator")?;
             if let Some(status) = ended {
-                bail!("the emulator ended ({status}). Its last words:\n{}", tail(&self.place.log));
+                bail!("the emulator ended ({status}). Its last words:\n{}", tail(&self.setup.log));
             }
             if began.elapsed() > HEALTHY_WITHIN {
-                bail!("the emulator does not answer. The end of its log:\n{}", tail(&self.place.log));
+                bail!("the emulator does not answer. The end of its log:\n{}", tail(&self.setup.log));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -108,7 +108,7 @@ impl Emulator {
     }
 }
 
-impl Place {
+impl EmulatorSetup {
     /// The emulator's own process, which the guardian only waits for.
     fn pid(&self) -> Result<u32> {
         let file = self.temporary.join(format!("ministack-{}.pid", self.port));
@@ -117,22 +117,22 @@ impl Place {
     }
 }
 
-fn spawn(place: &Place, endpoint: &Endpoint) -> Result<Child> {
-    let (out, err) = log_more(&place.log)?;
-    std::fs::create_dir_all(&place.temporary).context("cannot create the emulator's folder")?;
+fn spawn(setup: &EmulatorSetup, endpoint: &Endpoint) -> Result<Child> {
+    let (out, err) = log_more(&setup.log)?;
+    std::fs::create_dir_all(&setup.temporary).context("cannot create the emulator's folder")?;
 
     let mut guardian = Command::new("sh");
-    guardian.args(["-c", GUARDIAN, "guardian"]).arg(place.tools.path("ministack"));
+    guardian.args(["-c", GUARDIAN, "guardian"]).arg(setup.tools.path("ministack"));
     // The functions inherit this environment, and find AWS through it as they would anywhere.
     aws::environment(&mut guardian, endpoint);
     guardian
-        .env("GATEWAY_PORT", place.port.to_string())
-        .env("EDGE_PORT", place.port.to_string())
+        .env("GATEWAY_PORT", setup.port.to_string())
+        .env("EDGE_PORT", setup.port.to_string())
         .env("BIND_HOST", "127.0.0.1")
-        .env("TMPDIR", &place.temporary)
+        .env("TMPDIR", &setup.temporary)
         // In the folder that each cloud begins with empty: a state never outlives its cloud.
         .env("PERSIST_STATE", "1")
-        .env("STATE_DIR", place.temporary.join("state"))
+        .env("STATE_DIR", setup.temporary.join("state"))
         // Ctrl-C on the terminal must reach us alone, or the emulator is gone before the poller.
         .process_group(0)
         .stdin(Stdio::piped())

@@ -17,7 +17,7 @@ use crate::metrics;
 /// What an invocation came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum InvocationOutcome {
     /// The function answered.
     Answered(Value),
     /// The function failed, crashed or ran out of time; the value says how.
@@ -41,18 +41,18 @@ impl Lambda {
     }
 
     /// Invoke a function and wait for its answer.
-    pub async fn invoke(&self, function: &str, event: &Value) -> Result<Outcome> {
+    pub async fn invoke(&self, function: &str, event: &Value) -> Result<InvocationOutcome> {
         let path = format!("/2015-03-31/functions/{function}/invocations");
         let headers = [("x-amz-log-type", "Tail"), ("content-type", "application/json")];
         let answer = self.endpoint.send("lambda", Method::POST, &path, &headers, event.to_string()).await?;
         self.keep_log(function, &answer.headers);
         if answer.status == StatusCode::TOO_MANY_REQUESTS {
-            return Ok(Outcome::Throttled);
+            return Ok(InvocationOutcome::Throttled);
         }
         let answer = answer.expect_success(function)?;
         let failed = answer.headers.contains_key("x-amz-function-error");
         let payload = answer.json().context("the function's answer is not JSON")?;
-        Ok(if failed { Outcome::Failed(payload) } else { Outcome::Answered(payload) })
+        Ok(if failed { InvocationOutcome::Failed(payload) } else { InvocationOutcome::Answered(payload) })
     }
 
     /// A log that cannot be written is no reason to lose an invocation.

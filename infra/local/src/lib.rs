@@ -12,12 +12,12 @@
 //! state that outlives the process, other than the demo's secrets.
 
 pub mod command;
-pub mod dice;
-pub mod ports;
+pub mod seeded_random;
+pub mod listen_ports;
 pub mod processes;
-pub mod progress;
+pub mod step_progress;
 pub mod project;
-mod state;
+mod state_folder;
 
 pub mod binaries;
 pub mod browser;
@@ -29,7 +29,7 @@ pub mod aws;
 pub mod deploy;
 pub mod emulator;
 pub mod secrets;
-pub mod signing;
+pub mod demo_signing_secret;
 pub mod stack;
 
 pub mod console;

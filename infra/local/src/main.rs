@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use local::cli::Cli;
+use local::cli::LocalCli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match Cli::parse().run().await {
+    match LocalCli::parse().run().await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("\n{error:#}");

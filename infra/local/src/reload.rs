@@ -10,7 +10,7 @@ use anyhow::Result;
 use shared::adapters::machine::read_flows;
 use tokio::time::sleep;
 
-use crate::cloud::Address;
+use crate::cloud::CloudAddress;
 use crate::processes::{self, Signal};
 
 /// How often the folder is looked at.
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const FUNCTIONS: [&str; 4] = ["intake", "processor", "replay", "console"];
 
 /// Watches a folder of flows for as long as the cloud is up.
-pub async fn watch(flows: &Path, address: &Address) -> Result<()> {
+pub async fn watch(flows: &Path, address: &CloudAddress) -> Result<()> {
     let mut seen = newest(flows);
     loop {
         sleep(LOOK_EVERY).await;
@@ -39,7 +39,7 @@ pub async fn watch(flows: &Path, address: &Address) -> Result<()> {
     }
 }
 
-async fn end_functions(address: &Address) -> Result<()> {
+async fn end_functions(address: &CloudAddress) -> Result<()> {
     for name in FUNCTIONS {
         for pid in processes::of_function(address.function(name)?, &address.endpoint)? {
             // It may have ended by itself just now.

@@ -4,14 +4,14 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cloud::{Address, Cloud};
+use crate::cloud::{CloudAddress, LocalCloud};
 
 /// Print it.
-pub fn show(cloud: &Cloud) {
+pub fn show(cloud: &LocalCloud) {
     println!("{}", render(cloud, std::io::stdout().is_terminal()));
 }
 
-fn render(cloud: &Cloud, terminal: bool) -> String {
+fn render(cloud: &LocalCloud, terminal: bool) -> String {
     let address = cloud.address();
     let head = |text: &str| if terminal { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
     let parts = [
@@ -31,7 +31,7 @@ const DEAD_LETTERS: &str = "  target/debug/ledgerline --local dead list
 
 /// The timestamp and the signature are made when it is pasted, over the very bytes that are sent.
 /// The id is fixed: pasted twice, it is the same event twice.
-fn signed_curl(cloud: &Cloud) -> String {
+fn signed_curl(cloud: &LocalCloud) -> String {
     let (url, key) = (&cloud.address().url, cloud.secret().hex());
     let hint = if has_openssl() { "" } else { "  # It needs openssl, which is not on PATH: install it first.\n" };
     format!(
@@ -47,7 +47,7 @@ fn signed_curl(cloud: &Cloud) -> String {
     )
 }
 
-fn partner_curls(address: &Address) -> String {
+fn partner_curls(address: &CloudAddress) -> String {
     let control = format!("  curl -X PUT {}/_control/crm -d", address.partners_url);
     [r#"'{"mode":"status","status":500}'"#, r#"'{"mode":"hang","apply":true,"seconds":30}'"#, r#"'{"mode":"ok"}'"#]
         .map(|body| format!("{control} {body}"))

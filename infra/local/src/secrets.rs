@@ -11,15 +11,15 @@ use serde_json::json;
 use shared::flows::Flows;
 
 use crate::aws::Endpoint;
-use crate::signing::Secret;
+use crate::demo_signing_secret::DemoSigningSecret;
 
 const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
 
 /// What the demo sources have: a key to sign with, and a token to read its receipts with.
 #[derive(Clone, Debug)]
-pub struct Demo {
+pub struct DemoSecrets {
     /// What it signs with.
-    pub signing: Secret,
+    pub signing: DemoSigningSecret,
     /// `web-forms.<secret>`.
     pub receipts: String,
 }
@@ -28,7 +28,7 @@ pub struct Demo {
 ///
 /// They stay the same from start to start, so that a `curl` from an earlier screen still works. All
 /// sources sign with one key here, each in its own way.
-pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Demo> {
+pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<DemoSecrets> {
     let signing = keep(&state.join("sources.secret"), "whsec_")?;
     let receipts = keep(&state.join("receipts.secret"), "web-forms.")?;
     let token = keep(&state.join("integrations.secret"), "token_")?;
@@ -39,7 +39,7 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
         put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &token).await?;
     }
     put_parameter(endpoint, RECEIPTS, &receipts).await?;
-    Ok(Demo { signing: Secret::parse(&signing)?, receipts })
+    Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
 }
 
 async fn put_parameter(endpoint: &Endpoint, name: &str, value: &str) -> Result<()> {
@@ -84,7 +84,7 @@ mod tests {
         std::fs::remove_file(&file).expect("the file");
 
         assert_eq!(first, second);
-        assert!(Secret::parse(&first).is_ok());
+        assert!(DemoSigningSecret::parse(&first).is_ok());
         assert_eq!(mode & 0o777, 0o600);
     }
 }

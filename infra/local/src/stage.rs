@@ -18,7 +18,7 @@ use tokio::process::Command;
 use crate::binaries::Binaries;
 use crate::command::run_shown;
 use crate::project::Project;
-use crate::template::Function;
+use crate::template::TemplateFunction;
 use crate::tools::Tools;
 
 /// Packed quickly rather than tightly: it goes no further than this machine.
@@ -33,21 +33,21 @@ pub async fn stage(
     project: &Project,
     flows: &Path,
     tools: &Tools,
-    functions: &[Function],
+    functions: &[TemplateFunction],
     binaries: &Binaries,
     stage: &Path,
 ) -> Result<PathBuf> {
     let infra = stage.join("infra");
     copy_tree(flows, &infra.join("flows")).context("cannot stage the flows")?;
     // Two functions may run one binary, each with an environment of its own: it is packed once.
-    let packages: BTreeMap<&Path, &Function> = functions.iter().map(|it| (it.code.as_path(), it)).collect();
+    let packages: BTreeMap<&Path, &TemplateFunction> = functions.iter().map(|it| (it.code.as_path(), it)).collect();
     try_join_all(packages.values().map(|function| stage_function(tools, function, binaries, &infra))).await?;
     let template = infra.join("template.yaml");
     fs::copy(project.template(), &template).context("cannot stage the template")?;
     Ok(template)
 }
 
-async fn stage_function(tools: &Tools, function: &Function, binaries: &Binaries, infra: &Path) -> Result<()> {
+async fn stage_function(tools: &Tools, function: &TemplateFunction, binaries: &Binaries, infra: &Path) -> Result<()> {
     let (name, id) = (&function.binary, &function.logical_id);
     let binary = binaries.get(name).with_context(|| format!("cargo built no binary named {name}, which {id} runs"))?;
     let zip = infra.join(&function.code);

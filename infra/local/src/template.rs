@@ -11,7 +11,7 @@ const HTTP_API: &str = "HttpApi";
 
 /// One function of the template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Function {
+pub struct TemplateFunction {
     /// Its name inside the template.
     pub logical_id: String,
     /// The cargo binary that it runs.
@@ -32,22 +32,22 @@ pub struct Route {
 }
 
 /// Read the functions of a template.
-pub fn functions(template: &Path) -> Result<Vec<Function>> {
+pub fn functions(template: &Path) -> Result<Vec<TemplateFunction>> {
     let text = std::fs::read_to_string(template).with_context(|| format!("cannot read {}", template.display()))?;
     parse(&text).with_context(|| format!("cannot make sense of {}", template.display()))
 }
 
-fn parse(text: &str) -> Result<Vec<Function>> {
+fn parse(text: &str) -> Result<Vec<TemplateFunction>> {
     let template: Template = serde_saphyr::from_str(text)?;
     let resources = template.resources.into_iter();
     let functions = resources.filter(|(_, resource)| resource.kind == FUNCTION);
     functions.map(|(id, resource)| function(id, resource)).collect()
 }
 
-fn function(logical_id: String, resource: Resource) -> Result<Function> {
+fn function(logical_id: String, resource: Resource) -> Result<TemplateFunction> {
     let binary = resource.metadata.and_then(|metadata| metadata.build?.binary);
     let properties = resource.properties.unwrap_or_default();
-    Ok(Function {
+    Ok(TemplateFunction {
         binary: binary.with_context(|| format!("{logical_id} has no Metadata.BuildProperties.Binary"))?,
         code: properties.code.with_context(|| format!("{logical_id} has no CodeUri"))?,
         routes: properties.events.into_values().filter_map(route).collect(),
@@ -138,7 +138,7 @@ mod tests {
                     Queue: {Type: SQS, Properties: {Queue: !GetAtt Queue.Arn}}
             "#,
         );
-        let expected = Function {
+        let expected = TemplateFunction {
             logical_id: "Intake".into(),
             binary: "intake".into(),
             code: "../functions/intake".into(),

@@ -11,17 +11,17 @@ use crate::command::run_logged;
 use crate::project::Project;
 
 /// What runs the local cloud: the emulator, the SAM CLI, cfn-lint.
-pub const RUN: Pins = Pins { venv: "venv", file: "requirements.txt" };
+pub const RUN: Requirements = Requirements { venv: "venv", file: "requirements.txt" };
 
 /// What builds for AWS: cargo-lambda, which brings a C compiler of half a gigabyte.
-pub const BUILD: Pins = Pins { venv: "venv", file: "requirements-deploy.txt" };
+pub const BUILD: Requirements = Requirements { venv: "venv", file: "requirements-deploy.txt" };
 
 /// What the tests compare us with: the providers' own libraries, and a fuzzer of OpenAPI documents.
-pub const TEST: Pins = Pins { venv: "venv-test", file: "requirements-test.txt" };
+pub const TEST: Requirements = Requirements { venv: "venv-test", file: "requirements-test.txt" };
 
 /// A list of exact versions, every transitive one included.
 #[derive(Clone, Copy, Debug)]
-pub struct Pins {
+pub struct Requirements {
     venv: &'static str,
     file: &'static str,
 }
@@ -56,10 +56,10 @@ impl Tools {
 }
 
 /// Install what `pins` lists, or nothing where the last set-up had the same list.
-pub async fn set_up(project: &Project, pins: Pins) -> Result<Tools> {
-    let venv = project.venv(pins.venv);
-    let list = project.pins().join(pins.file);
-    let stamp = venv.join(format!("{}.installed", pins.file));
+pub async fn set_up(project: &Project, requirements: Requirements) -> Result<Tools> {
+    let venv = project.venv(requirements.venv);
+    let list = project.pins().join(requirements.file);
+    let stamp = venv.join(format!("{}.installed", requirements.file));
     let wanted = fingerprint(&list)?;
 
     if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {

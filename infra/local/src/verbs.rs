@@ -10,18 +10,18 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::aws::{Endpoint, REGION};
-use crate::cloud::{Address, Cloud, Options};
+use crate::cloud::{CloudAddress, CloudOptions, LocalCloud};
 use crate::command::run_shown;
-use crate::lambda::{Lambda, Outcome};
-use crate::ports::Ports;
-use crate::progress::Progress;
+use crate::lambda::{InvocationOutcome, Lambda};
+use crate::listen_ports::ListenPorts;
 use crate::project::Project;
+use crate::step_progress::StepProgress;
 use crate::{browser, chaos, reload, screen, tools};
 
 /// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
-pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
-    let options = Options { ports, flows, ..Options::run() };
-    if let Some(cloud) = unless_interrupted(Cloud::start(options, &Progress::default())).await? {
+pub async fn up(ports: ListenPorts, flows: Option<PathBuf>) -> Result<ExitCode> {
+    let options = CloudOptions { ports, flows, ..CloudOptions::run() };
+    if let Some(cloud) = unless_interrupted(LocalCloud::start(options, &StepProgress::default())).await? {
         let cloud = cloud?;
         screen::show(&cloud);
         let watched = unless_interrupted(reload::watch(cloud.flows(), cloud.address())).await;
@@ -35,15 +35,15 @@ pub async fn up(ports: Ports, flows: Option<PathBuf>) -> Result<ExitCode> {
 /// Bring a cloud up, run a command against it, and take it down. Its status is ours.
 pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("exec needs a command")?;
-    let progress = Progress::default();
+    let progress = StepProgress::default();
     let project = Project::find()?;
     let peers = progress.step("test tools", tools::set_up(&project, tools::TEST)).await?;
     // Where it cannot be had, the tests that open it fail, and no others.
     if let Err(error) = progress.step("browser", browser::set_up(&project)).await {
         eprintln!("{error:#}");
     }
-    let options = Options { flows, ..Options::test() };
-    let started = unless_interrupted(Cloud::start(options, &progress)).await?;
+    let options = CloudOptions { flows, ..CloudOptions::test() };
+    let started = unless_interrupted(LocalCloud::start(options, &progress)).await?;
     let cloud = started.context("interrupted")??;
 
     let mut child = Command::new(program);
@@ -56,9 +56,9 @@ pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode
 }
 
 /// Bring a cloud up, break it under load, heal it, and see whether the books balance.
-pub async fn chaos(flags: &chaos::Flags) -> Result<ExitCode> {
+pub async fn chaos(flags: &chaos::ChaosArgs) -> Result<ExitCode> {
     let project = Project::find()?;
-    let started = unless_interrupted(Cloud::start(chaos::options(&project), &Progress::default())).await?;
+    let started = unless_interrupted(LocalCloud::start(chaos::options(&project), &StepProgress::default())).await?;
     let mut cloud = started.context("interrupted")??;
     let ran = unless_interrupted(chaos::run(&mut cloud, &project, flags)).await;
     cloud.stop().await;
@@ -68,21 +68,21 @@ pub async fn chaos(flags: &chaos::Flags) -> Result<ExitCode> {
 /// Invoke a function of the cloud that is up, and print its answer.
 pub async fn invoke(function: &str, event: &str) -> Result<ExitCode> {
     let event: Value = serde_json::from_str(event).context("the event is not JSON")?;
-    let address = Address::of_running()?;
+    let address = CloudAddress::of_running()?;
     let name = address.function(function)?;
     let lambda = Lambda::new(Endpoint::at(address.endpoint.clone()), address.state.join("logs"));
     let outcome = lambda.invoke(name, &event).await;
     match outcome.context("the local cloud does not answer: is `make run` still up?")? {
-        Outcome::Answered(answer) => println!("{answer:#}"),
-        Outcome::Failed(error) => bail!("{function} failed: {error:#}"),
-        Outcome::Throttled => bail!("{function} has no free instance: try again"),
+        InvocationOutcome::Answered(answer) => println!("{answer:#}"),
+        InvocationOutcome::Failed(error) => bail!("{function} failed: {error:#}"),
+        InvocationOutcome::Throttled => bail!("{function} has no free instance: try again"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// End the cloud that is up, and wait until it is gone.
 pub async fn stop() -> Result<ExitCode> {
-    let pid = Address::of_running()?.pid.to_string();
+    let pid = CloudAddress::of_running()?.pid.to_string();
     if !runs(&pid).await? {
         bail!("the local cloud is not running any more");
     }
@@ -105,7 +105,7 @@ async fn runs(pid: &str) -> Result<bool> {
 /// Check the template that would be deployed. `ledgerline flows check` does so for the flows.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
-    let tools = Progress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
+    let tools = StepProgress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
     let template = project.template();
     let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));
     // It asks for a region, and looks nothing up in it.
@@ -117,7 +117,7 @@ pub async fn lint() -> Result<ExitCode> {
 /// Install the tools, and do nothing else.
 pub async fn install(deploy: bool) -> Result<ExitCode> {
     let project = Project::find()?;
-    let progress = Progress::default();
+    let progress = StepProgress::default();
     progress.step("tools", tools::set_up(&project, tools::RUN)).await?;
     if deploy {
         progress.step("tools for deploying", tools::set_up(&project, tools::BUILD)).await?;

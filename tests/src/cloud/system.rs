@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use local::aws::{Answer as Raw, Endpoint};
-use local::lambda::{Lambda, Outcome};
+use local::aws::{Endpoint, EndpointResponse as Raw};
+use local::lambda::{InvocationOutcome, Lambda};
 use local::processes::{self, Signal};
 use serde_json::{Value, json};
 use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
@@ -148,7 +148,7 @@ impl System {
     /// The same, where the function may have been killed a moment ago: the emulator may not know yet.
     pub(crate) async fn ask(&self, operation: &Value) -> Result<Value, Value> {
         match self.lambda.invoke(&self.replay, operation).await.expect("the emulator answers") {
-            Outcome::Answered(answer) => Ok(answer),
+            InvocationOutcome::Answered(answer) => Ok(answer),
             other => Err(json!(other)),
         }
     }

@@ -8,16 +8,16 @@
 //! The seed fixes the plan ([`plan`], and the partner stub's faults): which events, which faults for the
 //! nth call of which effect, which blows when. It cannot fix the interleaving.
 
-mod account;
-mod aftermath;
-mod blows;
+mod reconciliation;
+mod recovery;
+mod disruptions;
 mod operator;
-mod partners;
+mod partner_control;
 mod plan;
 mod queues;
 mod report;
 mod senders;
-mod table;
+mod ledger_table;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -29,40 +29,40 @@ use shared::adapters::machine::read_flows;
 use tokio::sync::watch;
 
 use crate::aws::Endpoint;
-use crate::cloud::{Cloud, Options};
+use crate::cloud::{CloudOptions, LocalCloud};
 use crate::deploy::{self, Schedule};
 use crate::journal::Journal;
-use crate::partners::Chance;
-use crate::ports::Ports;
-use crate::progress::Progress;
+use crate::listen_ports::ListenPorts;
+use crate::partners::FaultChance;
 use crate::project::Project;
-use account::Ledgers;
-use aftermath::Aftermath;
-use partners::Partners;
-use plan::Plan;
-use report::Report;
-use senders::{Log, Senders};
+use crate::step_progress::StepProgress;
+use partner_control::PartnerControl;
+use plan::ChaosPlan;
+use reconciliation::ThreeLedgers;
+use recovery::Recovery;
+use report::ChaosReport;
+use senders::{SenderLog, Senders};
 
 /// As long as an event's: a killed replay function is not to take longer than a killed processor.
 const LETTERS_VISIBILITY: Duration = Duration::from_secs(deploy::TIMES[2]);
 
 /// What a chaos run takes.
 #[derive(Clone, Debug, Args)]
-pub struct Flags {
+pub struct ChaosArgs {
     /// How many events are sent.
-    #[arg(long, default_value_t = Flags::default().events)]
+    #[arg(long, default_value_t = ChaosArgs::default().events)]
     pub events: usize,
     /// For how long they are sent; longer, where the machine is slower.
-    #[arg(long, default_value_t = Flags::default().minutes)]
+    #[arg(long, default_value_t = ChaosArgs::default().minutes)]
     pub minutes: f64,
     /// What the plan is made from. Without one, any; it is printed.
     #[arg(long)]
     pub seed: Option<u64>,
     /// Of a hundred calls to a partner, how many go wrong.
-    #[arg(long, default_value_t = Flags::default().faults, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, default_value_t = ChaosArgs::default().faults, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub faults: u8,
     /// How many senders there are.
-    #[arg(long, default_value_t = Flags::default().senders)]
+    #[arg(long, default_value_t = ChaosArgs::default().senders)]
     pub senders: usize,
     /// Kill no function process.
     #[arg(long)]
@@ -72,13 +72,13 @@ pub struct Flags {
     pub no_stops: bool,
 }
 
-impl Default for Flags {
+impl Default for ChaosArgs {
     fn default() -> Self {
         Self { events: 5000, minutes: 2.0, seed: None, faults: 15, senders: 16, no_kills: false, no_stops: false }
     }
 }
 
-impl Flags {
+impl ChaosArgs {
     /// How long the load is to last.
     fn length(&self) -> Duration {
         Duration::from_secs_f64(self.minutes.max(0.0) * 60.0)
@@ -86,12 +86,17 @@ impl Flags {
 }
 
 /// The cloud that a run needs: with flows of every guarantee, and on free ports.
-pub fn options(project: &Project) -> Options {
-    Options { name: "chaos".into(), ports: Ports::FREE, flows: Some(project.chaos_flows()), schedule: Schedule::Off }
+pub fn options(project: &Project) -> CloudOptions {
+    CloudOptions {
+        name: "chaos".into(),
+        ports: ListenPorts::FREE,
+        flows: Some(project.chaos_flows()),
+        schedule: Schedule::Off,
+    }
 }
 
 /// Run on this cloud, print what came of it, and fail unless the promise was kept.
-pub async fn run(cloud: &mut Cloud, project: &Project, flags: &Flags) -> Result<ExitCode> {
+pub async fn run(cloud: &mut LocalCloud, project: &Project, flags: &ChaosArgs) -> Result<ExitCode> {
     let seed = match flags.seed {
         Some(seed) => seed,
         None => u64::from(getrandom::u32().context("the system gives no random numbers")?),
@@ -102,31 +107,38 @@ pub async fn run(cloud: &mut Cloud, project: &Project, flags: &Flags) -> Result<
         flags.length().as_secs_f64()
     );
     let flows = read_flows(&project.chaos_flows())?;
-    let partners = Partners::new(&cloud.address().partners_url, &flows, Chance { seed, percent: flags.faults });
-    let plan = Plan::new(flags, seed);
-    let (progress, began) = (Progress::default(), Instant::now());
+    let partners =
+        PartnerControl::new(&cloud.address().partners_url, &flows, FaultChance { seed, percent: flags.faults });
+    let plan = ChaosPlan::new(flags, seed);
+    let (progress, began) = (StepProgress::default(), Instant::now());
 
-    let (log, damage) = progress.loud_step("storm", storm(cloud, &partners, &plan, flags)).await?;
+    let (log, disruptions) = progress.loud_step("storm", load_and_disrupt(cloud, &partners, &plan, flags)).await?;
     let load = began.elapsed();
-    let aftermath = Aftermath::new(cloud.address(), &partners, &flows, &log);
+    let recovery = Recovery::new(cloud.address(), &partners, &flows, &log);
     // The partners still fail: the last events are to meet as many faults as the first.
-    progress.loud_step("drain", aftermath.drain()).await?;
+    progress.loud_step("drain", recovery.drain()).await?;
     partners.heal_all().await?;
     let drain = began.elapsed() - load;
-    let worked = progress.loud_step("resolve and replay", aftermath.operate()).await?;
+    let results = progress.loud_step("resolve and replay", recovery.operate()).await?;
     let times = [load, drain, began.elapsed() - load - drain];
 
-    let (calls, rows) = (partners.log().await?, aftermath.rows().await?);
-    let account = Ledgers { senders: &log, rows: &rows, calls: &calls, flows: &flows }.reconcile();
-    let report = Report { seed, senders: &log, damage, calls: &calls, worked: &worked, account: &account, times };
+    let (calls, rows) = (partners.log().await?, recovery.rows().await?);
+    let account = ThreeLedgers { senders: &log, rows: &rows, calls: &calls, flows: &flows }.reconcile();
+    let report =
+        ChaosReport { seed, senders: &log, disruptions, calls: &calls, results: &results, account: &account, times };
     println!("\n{}{}", report.table(), report.findings());
-    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_balanced() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Load and blows side by side.
-async fn storm(cloud: &mut Cloud, partners: &Partners, plan: &Plan, flags: &Flags) -> Result<(Log, blows::Damage)> {
+async fn load_and_disrupt(
+    cloud: &mut LocalCloud,
+    partners: &PartnerControl,
+    plan: &ChaosPlan,
+    flags: &ChaosArgs,
+) -> Result<(SenderLog, disruptions::DisruptionCounts)> {
     let endpoint = Endpoint::at(cloud.address().endpoint.clone());
-    queues::hasten(&endpoint, &cloud.address().dead_letters_queue_url, LETTERS_VISIBILITY).await?;
+    queues::set_visibility(&endpoint, &cloud.address().dead_letters_queue_url, LETTERS_VISIBILITY).await?;
     partners.disturb_all().await?;
     let senders = Senders::new(&cloud.address().url, cloud.secret().text(), flags.senders);
     let journal = Journal::create(&cloud.address().state.join("logs/chaos.jsonl"))?;
@@ -137,9 +149,9 @@ async fn storm(cloud: &mut Cloud, partners: &Partners, plan: &Plan, flags: &Flag
         bar.inc(1);
     };
     let load = senders.deliver(&plan.deliveries, count);
-    let (log, damage) = tokio::try_join!(load, blows::strike(cloud, partners, plan, made, &journal))?;
+    let (log, disruptions) = tokio::try_join!(load, disruptions::disrupt(cloud, partners, plan, made, &journal))?;
     bar.finish_and_clear();
-    Ok((log, damage))
+    Ok((log, disruptions))
 }
 
 fn bar(name: &'static str, length: u64) -> ProgressBar {

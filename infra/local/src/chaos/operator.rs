@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use shared::flows::Flows;
 use tokio::time::sleep;
 
-use super::partners::{Partners, path};
-use crate::lambda::{Lambda, Outcome};
-use crate::partners::Call;
+use super::partner_control::{PartnerControl, path};
+use crate::lambda::{InvocationOutcome, Lambda};
+use crate::partners::PartnerCall;
 
 /// How many requests the operator has under way at once.
 const HANDS: usize = 8;
@@ -21,7 +21,7 @@ const TRIES: usize = 5;
 
 /// What the operator found and did.
 #[derive(Debug, Default)]
-pub(super) struct Worked {
+pub(super) struct OperatorResults {
     /// Dead letters, by reason.
     pub(super) dead: BTreeMap<String, usize>,
     /// How many replays were sent.
@@ -35,70 +35,73 @@ pub(super) struct Worked {
     /// Unknown outcomes that had happened.
     pub(super) happened: usize,
     /// What the replay function refused, as sentences.
-    pub(super) refusals: Vec<String>,
+    pub(super) declined: Vec<String>,
 }
 
 /// Whoever is on call.
-pub(super) struct Operator<'o> {
+pub(super) struct ChaosOperator<'o> {
     /// How to reach the replay function, and its name.
     pub(super) lambda: &'o Lambda,
     /// The replay function's name.
     pub(super) replay: &'o str,
     /// Where to look what happened.
-    pub(super) partners: &'o Partners,
+    pub(super) partners: &'o PartnerControl,
     /// What is called for an event.
     pub(super) flows: &'o Flows,
     /// The senders' ids of the events, by ours.
     pub(super) events: &'o HashMap<&'o str, &'o str>,
 }
 
-impl Operator<'_> {
+impl ChaosOperator<'_> {
     /// One look at the list, and a replay for everything on it. Says how many were on it.
-    pub(super) async fn work(&self, worked: &mut Worked) -> Result<usize> {
+    pub(super) async fn work_through_list(&self, results: &mut OperatorResults) -> Result<usize> {
         let list = self.ask(json!({"op": "list", "limit": 100})).await?;
         let parked = list["parked"].as_array().context("the list is none")?;
         let calls = self.partners.log().await?;
-        let all: Vec<Worked> =
-            stream::iter(parked).map(|line| self.treat(line, &calls)).buffer_unordered(HANDS).try_collect().await?;
+        let all: Vec<OperatorResults> = stream::iter(parked)
+            .map(|line| self.resolve_and_replay(line, &calls))
+            .buffer_unordered(HANDS)
+            .try_collect()
+            .await?;
         for one in all {
-            worked.add(one);
+            results.add(one);
         }
         Ok(parked.len())
     }
 
-    async fn treat(&self, line: &Value, calls: &[Call]) -> Result<Worked> {
-        let mut worked = Worked::default();
+    async fn resolve_and_replay(&self, line: &Value, calls: &[PartnerCall]) -> Result<OperatorResults> {
+        let mut results = OperatorResults::default();
         let id = line["id"].as_str().context("a line without an id")?;
         // A replay that was cut off leaves it queued; the same request sends it.
         if line["state"] == "dead" {
-            *worked.dead.entry(line["reason"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
-            self.resolve(id, calls, &mut worked).await?;
+            *results.dead.entry(line["reason"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
+            self.resolve(id, calls, &mut results).await?;
         }
         let answer = self.ask(json!({"op": "replay", "id": id, "by": "chaos", "reason": "all is well again"})).await?;
-        match refusal(&answer) {
-            None => worked.replayed += 1,
-            Some(why) => worked.refusals.push(format!("{id} was not replayed: {why}")),
+        match decline_reason(&answer) {
+            None => results.replayed += 1,
+            Some(why) => results.declined.push(format!("{id} was not replayed: {why}")),
         }
-        Ok(worked)
+        Ok(results)
     }
 
     /// Look up, at the partner, each effect of which nobody knows whether it happened.
-    async fn resolve(&self, id: &str, calls: &[Call], worked: &mut Worked) -> Result<()> {
+    async fn resolve(&self, id: &str, calls: &[PartnerCall], results: &mut OperatorResults) -> Result<()> {
         let page = self.ask(json!({"op": "show", "id": id})).await?;
         let effects = page["effects"].as_object().into_iter().flatten();
         for (effect, entry) in effects.filter(|(_, entry)| entry["state"] == "unknown") {
             let event_id = self.events.get(id).with_context(|| format!("nobody sent {id}"))?;
             let integration = self.integration(&page, effect)?;
-            worked.explain(entry, &path(integration, effect, event_id), calls);
+            results.explain(entry, &path(integration, effect, event_id), calls);
             let found = self.partners.find(integration, effect, event_id).await?;
-            worked.happened += usize::from(found.is_some());
+            results.happened += usize::from(found.is_some());
             let verdict = found.map_or(json!("did_not_happen"), |body| json!({"happened": body}));
             let resolve = json!({
                 "op": "resolve", "id": id, "effect": effect, "verdict": verdict,
                 "by": "chaos", "reason": "looked at the partner's records",
             });
             let said = self.ask(resolve).await?;
-            worked.refusals.extend(refusal(&said).map(|why| format!("{id} was not resolved: {why}")));
+            results.declined.extend(decline_reason(&said).map(|why| format!("{id} was not resolved: {why}")));
         }
         Ok(())
     }
@@ -112,7 +115,7 @@ impl Operator<'_> {
     async fn ask(&self, operation: Value) -> Result<Value> {
         for _ in 0..TRIES {
             match self.lambda.invoke(self.replay, &operation).await {
-                Ok(Outcome::Answered(answer)) => return Ok(answer),
+                Ok(InvocationOutcome::Answered(answer)) => return Ok(answer),
                 _ => sleep(Duration::from_secs(1)).await,
             }
         }
@@ -120,14 +123,14 @@ impl Operator<'_> {
     }
 }
 
-impl Worked {
+impl OperatorResults {
     /// How many outcomes nobody knew.
     pub(super) fn unknown(&self) -> usize {
         self.ambiguous + self.lost_workers + self.unexplained
     }
 
     /// Whether the partner's log shows that the outcome could not be known.
-    fn explain(&mut self, entry: &Value, path: &str, calls: &[Call]) {
+    fn explain(&mut self, entry: &Value, path: &str, calls: &[PartnerCall]) {
         if entry["error"].as_str().is_some_and(|error| error.contains("worker was lost")) {
             self.lost_workers += 1;
         } else if calls.iter().any(|call| call.path == path && leaves_doubt(call)) {
@@ -146,16 +149,16 @@ impl Worked {
         self.lost_workers += other.lost_workers;
         self.unexplained += other.unexplained;
         self.happened += other.happened;
-        self.refusals.extend(other.refusals);
+        self.declined.extend(other.declined);
     }
 }
 
 /// Why an operation was not done. An event's own page has an `error` too: what it died of.
-fn refusal(answer: &Value) -> Option<&str> {
+fn decline_reason(answer: &Value) -> Option<&str> {
     answer["error"].as_str().filter(|_| answer.get("id").is_none())
 }
 
 /// No answer, one that came too late, or one that does not say whether it happened.
-fn leaves_doubt(call: &Call) -> bool {
+fn leaves_doubt(call: &PartnerCall) -> bool {
     call.mode == "slow_body" || call.status.is_none_or(|status| status >= 500 && status != 503)
 }

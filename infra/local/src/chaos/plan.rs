@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Flags;
-use crate::dice::Dice;
+use super::ChaosArgs;
+use crate::seeded_random::SeededRandom;
 
 /// The kinds of events, one flow each.
 const KINDS: [&str; 4] = ["contact", "code", "mail", "order"];
@@ -30,13 +30,13 @@ const ROUND: usize = 1000;
 
 /// A run, before it happens.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct ChaosPlan {
     /// What senders deliver, in order.
-    pub(super) deliveries: Vec<Delivery>,
+    pub(super) deliveries: Vec<PlannedDelivery>,
     /// Which function processes are killed, in order.
     pub(super) kills: Vec<Timed<Kill>>,
     /// How the emulator is stopped, in order.
-    pub(super) stops: Vec<Timed<Stop>>,
+    pub(super) stops: Vec<Timed<EmulatorStop>>,
     /// Which partners are down, in order.
     pub(super) outages: Vec<Timed<Outage>>,
 }
@@ -47,7 +47,7 @@ pub(super) type Timed<T> = (usize, T);
 
 /// One delivery of a webhook, to be repeated until it is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Delivery {
+pub(super) struct PlannedDelivery {
     /// When, from the start of the load.
     pub(super) at: Duration,
     /// The sender's own id of the event.
@@ -57,12 +57,12 @@ pub(super) struct Delivery {
     /// Whose events are processed in order.
     pub(super) contact: String,
     /// Whether it is to be accepted.
-    pub(super) manner: Manner,
+    pub(super) delivery_kind: DeliveryKind,
 }
 
 /// How a delivery is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum DeliveryKind {
     /// Signed and whole: for the first time, or once more.
     Genuine,
     /// Signed, but no event.
@@ -82,7 +82,7 @@ pub(super) struct Kill {
 
 /// The cloud is out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum EmulatorStop {
     /// The emulator is held for so long.
     Freeze(Duration),
     /// The emulator is ended, stays away for so long, and is started.
@@ -98,83 +98,88 @@ pub(super) struct Outage {
     pub(super) time: Duration,
 }
 
-impl Delivery {
+impl PlannedDelivery {
     /// What is sent.
     pub(super) fn body(&self) -> Value {
         let mut data = json!({"event_id": self.event_id, "contact": self.contact});
-        if self.manner == Manner::Malformed {
+        if self.delivery_kind == DeliveryKind::Malformed {
             data["contact"] = json!(17);
         }
         json!({"type": format!("chaos.{}", self.kind), "data": data})
     }
 }
 
-impl Plan {
+impl ChaosPlan {
     /// The plan of a seed.
-    pub(super) fn new(flags: &Flags, seed: u64) -> Self {
-        let dice = Dice::new(seed);
-        let mut deliveries: Vec<Delivery> =
-            (0..flags.events).flat_map(|n| deliveries(n, flags, dice.of("event").nth(n))).collect();
+    pub(super) fn new(flags: &ChaosArgs, seed: u64) -> Self {
+        let random = SeededRandom::new(seed);
+        let mut deliveries: Vec<PlannedDelivery> =
+            (0..flags.events).flat_map(|n| deliveries(n, flags, random.of("event").nth(n))).collect();
         deliveries.sort_by_key(|delivery| delivery.at);
         let total = deliveries.len();
-        let kills = if flags.no_kills { Vec::new() } else { kills(total, dice.of("kill")) };
-        let stops = if flags.no_stops { Vec::new() } else { stops(total, dice.of("stop")) };
-        Self { deliveries, kills, stops, outages: outages(total, dice.of("outage")) }
+        let kills = if flags.no_kills { Vec::new() } else { kills(total, random.of("kill")) };
+        let stops = if flags.no_stops { Vec::new() } else { stops(total, random.of("stop")) };
+        Self { deliveries, kills, stops, outages: outages(total, random.of("outage")) }
     }
 }
 
 /// An event, and whatever comes along with it.
-fn deliveries(n: usize, flags: &Flags, dice: Dice) -> Vec<Delivery> {
-    let kind = KINDS[dice.of("kind").below(KINDS.len() as u64) as usize];
+fn deliveries(n: usize, flags: &ChaosArgs, random: SeededRandom) -> Vec<PlannedDelivery> {
+    let kind = KINDS[random.of("kind").below(KINDS.len() as u64) as usize];
     // About four events a contact: enough for groups to have heads and tails.
-    let contact = format!("contact-{}", dice.of("contact").below(flags.events as u64 / 4 + 1));
+    let contact = format!("contact-{}", random.of("contact").below(flags.events as u64 / 4 + 1));
     let at = flags.length().mul_f64(n as f64 / flags.events as f64);
-    let genuine = Delivery { at, event_id: format!("event{n}"), kind, contact, manner: Manner::Genuine };
+    let genuine =
+        PlannedDelivery { at, event_id: format!("event{n}"), kind, contact, delivery_kind: DeliveryKind::Genuine };
 
-    let bad = |manner, name: &str| Delivery { event_id: format!("{name}{n}"), manner, ..genuine.clone() };
-    let later = at + DUPLICATE_WITHIN.mul_f64(dice.of("later").unit()).min(flags.length() / 2);
+    let bad = |delivery_kind, name: &str| PlannedDelivery {
+        event_id: format!("{name}{n}"),
+        delivery_kind,
+        ..genuine.clone()
+    };
+    let later = at + DUPLICATE_WITHIN.mul_f64(random.of("later").unit()).min(flags.length() / 2);
     let more = [
-        dice.of("duplicate").happens(DUPLICATES).then(|| Delivery { at: later, ..genuine.clone() }),
-        dice.of("malformed").happens(MALFORMED).then(|| bad(Manner::Malformed, "malformed")),
-        dice.of("forged").happens(FORGED).then(|| bad(Manner::Forged, "forged")),
+        random.of("duplicate").happens(DUPLICATES).then(|| PlannedDelivery { at: later, ..genuine.clone() }),
+        random.of("malformed").happens(MALFORMED).then(|| bad(DeliveryKind::Malformed, "malformed")),
+        random.of("forged").happens(FORGED).then(|| bad(DeliveryKind::Forged, "forged")),
     ];
-    let more: Vec<Delivery> = more.into_iter().flatten().collect();
+    let more: Vec<PlannedDelivery> = more.into_iter().flatten().collect();
     std::iter::once(genuine).chain(more).collect()
 }
 
 /// Most kills hit where most can be lost.
-fn kills(total: usize, dice: Dice) -> Vec<Timed<Kill>> {
-    let kill = |dice: Dice| {
-        let function = match dice.of("function").below(10) {
+fn kills(total: usize, random: SeededRandom) -> Vec<Timed<Kill>> {
+    let kill = |random: SeededRandom| {
+        let function = match random.of("function").below(10) {
             0..6 => "processor",
             6..9 => "intake",
             _ => "replay",
         };
-        let which = dice.of("which").below(1 << 16) as usize;
-        (dice.of("at").below(total as u64) as usize, Kill { function, which })
+        let which = random.of("which").below(1 << 16) as usize;
+        (random.of("at").below(total as u64) as usize, Kill { function, which })
     };
-    let mut kills: Vec<_> = (0..total / KILL_EVERY).map(|n| kill(dice.nth(n))).collect();
+    let mut kills: Vec<_> = (0..total / KILL_EVERY).map(|n| kill(random.nth(n))).collect();
     kills.sort_by_key(|(at, _)| *at);
     kills
 }
 
 /// Frozen early in each round, restarted late.
-fn stops(total: usize, dice: Dice) -> Vec<Timed<Stop>> {
-    let stops = |(round, dice): (Round, Dice)| {
-        let freeze = Stop::Freeze(seconds(2, 10, dice.of("freeze")));
-        let restart = Stop::Restart(seconds(0, 3, dice.of("restart")));
-        [(round.at(0.2, dice), freeze), (round.at(0.7, dice), restart)]
+fn stops(total: usize, random: SeededRandom) -> Vec<Timed<EmulatorStop>> {
+    let stops = |(round, random): (Round, SeededRandom)| {
+        let freeze = EmulatorStop::Freeze(seconds(2, 10, random.of("freeze")));
+        let restart = EmulatorStop::Restart(seconds(0, 3, random.of("restart")));
+        [(round.at(0.2, random), freeze), (round.at(0.7, random), restart)]
     };
-    rounds(total, dice).flat_map(stops).collect()
+    rounds(total, random).flat_map(stops).collect()
 }
 
 /// One in each round, between the stops.
-fn outages(total: usize, dice: Dice) -> Vec<Timed<Outage>> {
-    let outage = |(round, dice): (Round, Dice)| {
-        let integration = PARTNERS[dice.of("partner").below(PARTNERS.len() as u64) as usize];
-        (round.at(0.4, dice), Outage { integration, time: seconds(2, 6, dice.of("time")) })
+fn outages(total: usize, random: SeededRandom) -> Vec<Timed<Outage>> {
+    let outage = |(round, random): (Round, SeededRandom)| {
+        let integration = PARTNERS[random.of("partner").below(PARTNERS.len() as u64) as usize];
+        (round.at(0.4, random), Outage { integration, time: seconds(2, 6, random.of("time")) })
     };
-    rounds(total, dice).map(outage).collect()
+    rounds(total, random).map(outage).collect()
 }
 
 /// A stretch of the load.
@@ -185,53 +190,53 @@ struct Round {
 
 impl Round {
     /// A place in it: so far on, and up to a tenth farther.
-    fn at(&self, share: f64, dice: Dice) -> usize {
-        self.begins + (self.length as f64 * (share + dice.of("at").unit() / 10.0)) as usize
+    fn at(&self, share: f64, random: SeededRandom) -> usize {
+        self.begins + (self.length as f64 * (share + random.of("at").unit() / 10.0)) as usize
     }
 }
 
-/// The rounds of a load, each with its own dice. A shorter load is one short round.
-fn rounds(total: usize, dice: Dice) -> impl Iterator<Item = (Round, Dice)> {
+/// The rounds of a load, each with its own random numbers. A shorter load is one short round.
+fn rounds(total: usize, random: SeededRandom) -> impl Iterator<Item = (Round, SeededRandom)> {
     let count = (total / ROUND).max(1);
     let length = total / count;
-    (0..count).map(move |n| (Round { begins: n * length, length }, dice.nth(n)))
+    (0..count).map(move |n| (Round { begins: n * length, length }, random.nth(n)))
 }
 
-fn seconds(from: u64, to: u64, dice: Dice) -> Duration {
-    Duration::from_millis(from * 1000 + dice.below((to - from) * 1000))
+fn seconds(from: u64, to: u64, random: SeededRandom) -> Duration {
+    Duration::from_millis(from * 1000 + random.below((to - from) * 1000))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn flags() -> Flags {
-        Flags { events: 2000, minutes: 1.5, ..Flags::default() }
+    fn flags() -> ChaosArgs {
+        ChaosArgs { events: 2000, minutes: 1.5, ..ChaosArgs::default() }
     }
 
     #[test]
     fn a_seed_is_a_plan() {
-        assert_eq!(Plan::new(&flags(), 7), Plan::new(&flags(), 7));
-        assert_ne!(Plan::new(&flags(), 7), Plan::new(&flags(), 8));
+        assert_eq!(ChaosPlan::new(&flags(), 7), ChaosPlan::new(&flags(), 7));
+        assert_ne!(ChaosPlan::new(&flags(), 7), ChaosPlan::new(&flags(), 8));
     }
 
     #[test]
     fn every_event_is_sent_and_some_twice_among_what_is_no_event() {
-        let plan = Plan::new(&flags(), 7);
-        let of = |manner| plan.deliveries.iter().filter(move |delivery| delivery.manner == manner);
+        let plan = ChaosPlan::new(&flags(), 7);
+        let of = |delivery_kind| plan.deliveries.iter().filter(move |delivery| delivery.delivery_kind == delivery_kind);
         let ids: std::collections::BTreeSet<&str> =
-            of(Manner::Genuine).map(|delivery| delivery.event_id.as_str()).collect();
+            of(DeliveryKind::Genuine).map(|delivery| delivery.event_id.as_str()).collect();
         assert_eq!(ids.len(), 2000);
-        assert!(of(Manner::Genuine).count() > 2100);
-        assert!(of(Manner::Forged).count() > 20 && of(Manner::Malformed).count() > 20);
+        assert!(of(DeliveryKind::Genuine).count() > 2100);
+        assert!(of(DeliveryKind::Forged).count() > 20 && of(DeliveryKind::Malformed).count() > 20);
         assert!(plan.deliveries.is_sorted_by_key(|delivery| delivery.at));
     }
 
     #[test]
     fn flags_take_blows_away() {
-        let quiet = Plan::new(&Flags { no_kills: true, no_stops: true, ..flags() }, 7);
+        let quiet = ChaosPlan::new(&ChaosArgs { no_kills: true, no_stops: true, ..flags() }, 7);
         assert_eq!((quiet.kills.len(), quiet.stops.len(), quiet.outages.len()), (0, 0, 2));
-        let all = Plan::new(&flags(), 7);
+        let all = ChaosPlan::new(&flags(), 7);
         assert_eq!((all.stops.len(), all.outages.len()), (4, 2));
         assert_eq!(all.kills.len(), all.deliveries.len() / KILL_EVERY);
         assert!(all.kills.is_sorted_by_key(|(at, _)| *at) && all.stops.is_sorted_by_key(|(at, _)| *at));

@@ -22,7 +22,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(120);
 ///
 /// For the dead letters' queue, whose own time is minutes. What the replay function does in its time-out
 /// is cut short by nothing but kills here, so an earlier second delivery is only more of the same.
-pub(super) async fn hasten(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
+pub(super) async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
     let attributes = json!({"VisibilityTimeout": visibility.as_secs().to_string()});
     let input = json!({"QueueUrl": url, "Attributes": attributes});
     endpoint.act("sqs", "AmazonSQS.SetQueueAttributes", input).await?;

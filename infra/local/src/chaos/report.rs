@@ -4,38 +4,38 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::account::{Account, Finding};
-use super::blows::Damage;
-use super::operator::Worked;
-use super::senders::Log;
-use crate::partners::Call;
+use super::disruptions::DisruptionCounts;
+use super::operator::OperatorResults;
+use super::reconciliation::{Finding, Reconciliation};
+use super::senders::SenderLog;
+use crate::partners::PartnerCall;
 
 /// How many of each kind of finding are shown.
 const SHOWN: usize = 10;
 
 /// A run, after it happened.
-pub(super) struct Report<'r> {
+pub(super) struct ChaosReport<'r> {
     /// The seed of its plan.
     pub(super) seed: u64,
     /// What senders were told.
-    pub(super) senders: &'r Log,
+    pub(super) senders: &'r SenderLog,
     /// What was broken.
-    pub(super) damage: Damage,
+    pub(super) disruptions: DisruptionCounts,
     /// What the partners got.
-    pub(super) calls: &'r [Call],
+    pub(super) calls: &'r [PartnerCall],
     /// What the operator did.
-    pub(super) worked: &'r Worked,
+    pub(super) results: &'r OperatorResults,
     /// What the ledgers say together.
-    pub(super) account: &'r Account,
+    pub(super) account: &'r Reconciliation,
     /// How long the load, the drain and the operator's work took.
     pub(super) times: [Duration; 3],
 }
 
-impl Report<'_> {
+impl ChaosReport<'_> {
     /// Whether the promise was kept.
-    pub(super) fn is_good(&self) -> bool {
-        let Account { duplicates, lost, strange, .. } = self.account;
-        duplicates.is_empty() && lost.is_empty() && strange.is_empty()
+    pub(super) fn is_balanced(&self) -> bool {
+        let Reconciliation { duplicates, lost, unexpected, .. } = self.account;
+        duplicates.is_empty() && lost.is_empty() && unexpected.is_empty()
     }
 
     /// The table.
@@ -49,13 +49,13 @@ impl Report<'_> {
 
     /// What was wrong: the first few of each kind, with their histories.
     pub(super) fn findings(&self) -> String {
-        let Account { duplicates, lost, strange, .. } = self.account;
-        let kinds = [("duplicates", duplicates), ("lost", lost), ("strange", strange)];
-        kinds.into_iter().map(|(kind, findings)| some_of(kind, findings)).collect()
+        let Reconciliation { duplicates, lost, unexpected, .. } = self.account;
+        let kinds = [("duplicates", duplicates), ("lost", lost), ("unexpected", unexpected)];
+        kinds.into_iter().map(|(kind, findings)| findings_text(kind, findings)).collect()
     }
 
     fn lines(&self) -> Vec<(&'static str, String, String)> {
-        let Self { senders, damage, worked, account, .. } = self;
+        let Self { senders, disruptions, results, account, .. } = self;
         let line = |name, value: usize, more: String| (name, value.to_string(), more);
         let faults = self.faults();
         let [load, drain, operator] = self.times.map(|time| time.as_secs());
@@ -65,29 +65,32 @@ impl Report<'_> {
             line(
                 "acknowledged",
                 senders.acknowledged,
-                format!("deliveries; {} tries without an answer, {} refused rightly", senders.retries, senders.refused),
+                format!(
+                    "deliveries; {} tries without an answer, {} refused rightly",
+                    senders.retries, senders.rejected
+                ),
             ),
             line("effects applied", account.applied, format!("of {} owed", account.owed)),
             line("duplicates", account.duplicates.len(), String::new()),
             line("lost", account.lost.len(), String::new()),
-            line("strange", account.strange.len(), "accepted or done, and should not have been".into()),
+            line("unexpected", account.unexpected.len(), "accepted or done, and should not have been".into()),
             line(
                 "unknown surfaced",
-                worked.unknown(),
+                results.unknown(),
                 format!(
                     "{} for the partner's sake, {} for a lost worker's, {} unexplained; {} had happened",
-                    worked.ambiguous, worked.lost_workers, worked.unexplained, worked.happened
+                    results.ambiguous, results.lost_workers, results.unexplained, results.happened
                 ),
             ),
-            line("dead", worked.dead.values().sum(), listed(&worked.dead)),
-            line("replayed", worked.replayed, format!("{} refused", worked.refusals.len())),
-            line("killed processes", damage.killed, String::new()),
+            line("dead", results.dead.values().sum(), listed(&results.dead)),
+            line("replayed", results.replayed, format!("{} refused", results.declined.len())),
+            line("killed processes", disruptions.killed, String::new()),
             line(
                 "emulator stops",
-                damage.freezes + damage.restarts,
-                format!("{} frozen, {} ended and started", damage.freezes, damage.restarts),
+                disruptions.freezes + disruptions.restarts,
+                format!("{} frozen, {} ended and started", disruptions.freezes, disruptions.restarts),
             ),
-            line("partner outages", damage.outages, String::new()),
+            line("partner outages", disruptions.outages, String::new()),
             line("partner faults", faults.values().sum(), listed(&faults)),
             (
                 "seconds",
@@ -99,7 +102,7 @@ impl Report<'_> {
 
     fn faults(&self) -> BTreeMap<String, usize> {
         let mut faults = BTreeMap::new();
-        for fault in self.calls.iter().filter_map(Call::fault) {
+        for fault in self.calls.iter().filter_map(PartnerCall::fault) {
             *faults.entry(fault).or_default() += 1;
         }
         faults
@@ -111,7 +114,7 @@ fn listed(counts: &BTreeMap<String, usize>) -> String {
     counts.join(", ")
 }
 
-fn some_of(kind: &str, findings: &[Finding]) -> String {
+fn findings_text(kind: &str, findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings.iter().take(SHOWN) {
         let _ = writeln!(text, "\n{kind}: {} {}", finding.event_id, finding.what);

@@ -11,8 +11,8 @@ use serde_json::Value;
 use shared::arrival::signature::{Secret, standard_webhooks_signature};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::plan::{Delivery, Manner};
-use crate::aws::{Answer, Endpoint};
+use super::plan::{DeliveryKind, PlannedDelivery};
+use crate::aws::{Endpoint, EndpointResponse};
 
 const PATH: &str = "/v1/events/web-forms";
 
@@ -26,24 +26,24 @@ const GIVE_UP: Duration = Duration::from_secs(90);
 
 /// The senders' own log: what they were told.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct SenderLog {
     /// The ids under which each genuine event was accepted: one, unless something is wrong.
     pub(super) accepted: BTreeMap<String, BTreeSet<String>>,
     /// How many deliveries were answered with 202.
     pub(super) acknowledged: usize,
-    /// How many were refused, as they should have been.
-    pub(super) refused: usize,
+    /// How many were rejected, as they should have been.
+    pub(super) rejected: usize,
     /// How many tries had no answer, or one that said to try again.
     pub(super) retries: usize,
     /// Answers that should not have been, as sentences.
-    pub(super) surprises: Vec<String>,
+    pub(super) unexpected: Vec<String>,
 }
 
 /// Everybody who sends.
 pub(super) struct Senders {
     gateway: Endpoint,
     secret: Secret,
-    stranger: Secret,
+    foreign_secret: Secret,
     count: usize,
 }
 
@@ -53,31 +53,31 @@ impl Senders {
         Self {
             gateway: Endpoint::at(url.to_owned()),
             secret: Secret::new(secret.to_owned()),
-            stranger: Secret::new("whsec_bm90IHRoZSBzZW5kZXIncyBvd24gc2VjcmV0".to_owned()),
+            foreign_secret: Secret::new("whsec_bm90IHRoZSBzZW5kZXIncyBvd24gc2VjcmV0".to_owned()),
             count,
         }
     }
 
     /// Make every delivery, each when its time has come and a sender is free.
     /// Each that was answered is counted.
-    pub(super) async fn deliver(&self, deliveries: &[Delivery], count: impl Fn()) -> Result<Log> {
+    pub(super) async fn deliver(&self, deliveries: &[PlannedDelivery], count: impl Fn()) -> Result<SenderLog> {
         let (next, began) = (AtomicUsize::new(0), Instant::now());
         let sender = async || {
-            let mut log = Log::default();
+            let mut log = SenderLog::default();
             while let Some(delivery) = deliveries.get(next.fetch_add(1, Ordering::Relaxed)) {
                 sleep_until(began + delivery.at).await;
                 let answer = self.until_answered(delivery, &mut log).await?;
-                log.note(delivery, &answer);
+                log.record(delivery, &answer);
                 count();
             }
             anyhow::Ok(log)
         };
         let logs = try_join_all((0..self.count).map(|_| sender())).await?;
-        Ok(logs.into_iter().fold(Log::default(), Log::and))
+        Ok(logs.into_iter().fold(SenderLog::default(), SenderLog::merged_with))
     }
 
     /// The first answer that says what became of the delivery.
-    async fn until_answered(&self, delivery: &Delivery, log: &mut Log) -> Result<Answer> {
+    async fn until_answered(&self, delivery: &PlannedDelivery, log: &mut SenderLog) -> Result<EndpointResponse> {
         let (mut pause, began) = (PAUSE, Instant::now());
         while began.elapsed() < GIVE_UP {
             if let Ok(Ok(answer)) = timeout(PATIENCE, self.try_once(delivery)).await
@@ -93,9 +93,9 @@ impl Senders {
         bail!("nobody answers {} any more", delivery.event_id)
     }
 
-    async fn try_once(&self, delivery: &Delivery) -> Result<Answer> {
+    async fn try_once(&self, delivery: &PlannedDelivery) -> Result<EndpointResponse> {
         let body = delivery.body().to_string();
-        let secret = if delivery.manner == Manner::Forged { &self.stranger } else { &self.secret };
+        let secret = if delivery.delivery_kind == DeliveryKind::Forged { &self.foreign_secret } else { &self.secret };
         let (id, now) = (&delivery.event_id, jiff::Timestamp::now().as_second());
         let signature = standard_webhooks_signature(secret, id, now, body.as_bytes()).context("a bad secret")?;
         let now = now.to_string();
@@ -109,30 +109,30 @@ impl Senders {
     }
 }
 
-impl Log {
-    fn note(&mut self, delivery: &Delivery, answer: &Answer) {
+impl SenderLog {
+    fn record(&mut self, delivery: &PlannedDelivery, answer: &EndpointResponse) {
         let body = answer.json().unwrap_or_default();
         let id = body.get("id").and_then(Value::as_str);
-        match (delivery.manner, answer.status.as_u16(), id) {
-            (Manner::Genuine, 202, Some(id)) => {
+        match (delivery.delivery_kind, answer.status.as_u16(), id) {
+            (DeliveryKind::Genuine, 202, Some(id)) => {
                 self.acknowledged += 1;
                 self.accepted.entry(delivery.event_id.clone()).or_default().insert(id.to_owned());
             }
-            (Manner::Forged, 401, _) | (Manner::Malformed, 400 | 422, _) => self.refused += 1,
-            (manner, status, _) => {
-                self.surprises.push(format!("{manner:?} {} was answered {status}: {body}", delivery.event_id));
+            (DeliveryKind::Forged, 401, _) | (DeliveryKind::Malformed, 400 | 422, _) => self.rejected += 1,
+            (delivery_kind, status, _) => {
+                self.unexpected.push(format!("{delivery_kind:?} {} was answered {status}: {body}", delivery.event_id));
             }
         }
     }
 
-    fn and(mut self, other: Self) -> Self {
+    fn merged_with(mut self, other: Self) -> Self {
         for (event, ids) in other.accepted {
             self.accepted.entry(event).or_default().extend(ids);
         }
         self.acknowledged += other.acknowledged;
-        self.refused += other.refused;
+        self.rejected += other.rejected;
         self.retries += other.retries;
-        self.surprises.extend(other.surprises);
+        self.unexpected.extend(other.unexpected);
         self
     }
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::aws::Endpoint;
-use crate::lambda::{Lambda, Outcome};
+use crate::lambda::{InvocationOutcome, Lambda};
 
 struct Console {
     endpoint: Endpoint,
@@ -64,15 +64,15 @@ async fn dashboard(State(console): State<Arc<Console>>, Path(name): Path<String>
 }
 
 #[derive(Deserialize)]
-struct Call {
+struct WidgetCall {
     endpoint: String,
     event: Value,
 }
 
-async fn call(State(console): State<Arc<Console>>, Json(call): Json<Call>) -> Result<Json<Value>, Failure> {
+async fn call(State(console): State<Arc<Console>>, Json(call): Json<WidgetCall>) -> Result<Json<Value>, Failure> {
     let function = function_of(&call.endpoint).context("the endpoint is not a function's ARN")?;
     match console.lambda.invoke(function, &call.event).await? {
-        Outcome::Answered(answer) => Ok(Json(answer)),
+        InvocationOutcome::Answered(answer) => Ok(Json(answer)),
         other => Err(anyhow::anyhow!("{function}: {other:?}").into()),
     }
 }

@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 pub use routes::Routes;
 
 use crate::journal::{self, Journal};
-use crate::lambda::{Lambda, Outcome};
+use crate::lambda::{InvocationOutcome, Lambda};
 
 /// The most that an HTTP API takes in.
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
@@ -82,11 +82,11 @@ async fn answer(gateway: &Gateway, request: Request<Body>) -> Response {
     let event = event::make(&parts, &route, &body);
     let invocation = gateway.lambda.invoke(route.function, &event);
     match tokio::time::timeout(TIME_LIMIT, invocation).await {
-        Ok(Ok(Outcome::Answered(payload))) => response::make(payload),
-        Ok(Ok(Outcome::Failed(_)) | Err(_)) => {
+        Ok(Ok(InvocationOutcome::Answered(payload))) => response::make(payload),
+        Ok(Ok(InvocationOutcome::Failed(_)) | Err(_)) => {
             response::refusal(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
         }
-        Ok(Ok(Outcome::Throttled)) | Err(_) => {
+        Ok(Ok(InvocationOutcome::Throttled)) | Err(_) => {
             response::refusal(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable")
         }
     }

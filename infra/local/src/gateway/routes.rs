@@ -6,7 +6,7 @@ use anyhow::Result;
 use percent_encoding::percent_decode_str;
 
 use crate::stack::Stack;
-use crate::template::Function;
+use crate::template::TemplateFunction;
 
 /// Every route of the template, the most specific first.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Match<'a> {
 
 impl Routes {
     /// The template's routes, to the functions that the deploy made.
-    pub fn new(functions: &[Function], stack: &Stack) -> Result<Self> {
+    pub fn new(functions: &[TemplateFunction], stack: &Stack) -> Result<Self> {
         let mut routes = Self::default();
         for function in functions {
             for route in &function.routes {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// One line of the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Call {
+pub struct PartnerCall {
     /// Its place in the log, from 1.
     pub seq: usize,
     /// When it was decided, RFC 3339 with milliseconds.
@@ -35,7 +35,7 @@ pub struct Call {
     pub replayed: bool,
 }
 
-impl Call {
+impl PartnerCall {
     /// What went wrong with it, in a few words; nothing where all was well.
     pub fn fault(&self) -> Option<String> {
         let happened = if self.applied || self.replayed { " after the effect" } else { "" };
@@ -49,7 +49,7 @@ impl Call {
 }
 
 /// What a call said.
-pub(super) struct Incoming {
+pub(super) struct IncomingCall {
     pub(super) integration: String,
     pub(super) method: String,
     pub(super) path: String,
@@ -59,7 +59,7 @@ pub(super) struct Incoming {
     pub(super) body: Value,
 }
 
-impl Incoming {
+impl IncomingCall {
     pub(super) fn new(parts: &Parts, body: &[u8]) -> Self {
         let header = |name| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
         let segment = parts.uri.path().split('/').nth(1).unwrap_or_default();

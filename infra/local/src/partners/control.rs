@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fault::Chance;
+use super::fault_chance::FaultChance;
 
 /// How one integration treats its next calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Behaviour {
     /// What it does with a call.
     pub mode: Mode,
     /// What it does instead, by chance.
-    pub chance: Option<Chance>,
+    pub chance: Option<FaultChance>,
     /// For how many calls; afterwards it is well again. Without a number, until told otherwise.
     pub times: Option<u32>,
     /// Whether it honours idempotency keys.
@@ -132,9 +132,9 @@ fn mode(control: &Control) -> Result<Mode, String> {
     }
 }
 
-fn chance(control: &Control) -> Result<Option<Chance>, String> {
+fn chance(control: &Control) -> Result<Option<FaultChance>, String> {
     match (control.mode.as_str(), control.seed, control.percent) {
-        ("chance", Some(seed), Some(percent @ 0..=100)) => Ok(Some(Chance { seed, percent })),
+        ("chance", Some(seed), Some(percent @ 0..=100)) => Ok(Some(FaultChance { seed, percent })),
         ("chance", ..) => Err(r#"Which chance? Write {"mode":"chance","seed":7,"percent":15}."#.into()),
         _ => Ok(None),
     }
@@ -172,7 +172,7 @@ mod tests {
         let hang = read(r#"{"mode":"hang","apply":true,"seconds":2}"#);
         assert_eq!(hang.mode, Mode::Hang { apply: true, time: Duration::from_secs(2) });
         let chance = read(r#"{"mode":"chance","seed":7,"percent":15}"#);
-        assert_eq!(chance.chance, Some(Chance { seed: 7, percent: 15 }));
+        assert_eq!(chance.chance, Some(FaultChance { seed: 7, percent: 15 }));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 
 mod call;
 mod control;
-mod desk;
-mod fault;
+mod stub;
+mod fault_chance;
 mod server;
 
 use std::convert::Infallible;
@@ -29,59 +29,59 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-pub use call::Call;
+pub use call::PartnerCall;
 pub use control::{Behaviour, Mode};
-pub use fault::Chance;
+pub use fault_chance::FaultChance;
 
 use crate::journal::Journal;
-use call::Incoming;
-use desk::{Answer, Desk};
+use call::IncomingCall;
 use server::HangUp;
+use stub::{PartnerStub, StubAnswer};
 
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
 
-struct Partners {
-    desk: Mutex<Desk>,
+struct StubServer {
+    stub: Mutex<PartnerStub>,
     journal: Journal,
 }
 
-impl Partners {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+impl StubServer {
+    fn stub(&self) -> MutexGuard<'_, PartnerStub> {
+        self.stub.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Serve the stub until the task is aborted.
 pub fn serve(listener: TcpListener, journal: Journal) -> Result<JoinHandle<()>> {
-    let partners = Arc::new(Partners { desk: Mutex::default(), journal });
+    let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
     server::serve(listener, router(partners))
 }
 
-fn router(partners: Arc<Partners>) -> Router {
+fn router(partners: Arc<StubServer>) -> Router {
     Router::new()
         .route("/_control/log", get(log))
         .route("/_control/{integration}", put(control))
         .route("/_control", axum::routing::delete(forget))
-        .fallback(take)
+        .fallback(call)
         .with_state(partners)
 }
 
 /// A call is logged when it is decided, before any delay: a caller that gives up still was here.
-async fn take(State(partners): State<Arc<Partners>>, request: Request) -> Response {
+async fn call(State(partners): State<Arc<StubServer>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let answer = {
-        let mut desk = partners.desk();
-        let (call, answer) = desk.take(Incoming::new(&parts, &body));
+        let mut stub = partners.stub();
+        let (call, answer) = stub.handle_call(IncomingCall::new(&parts, &body));
         partners.journal.add(call);
         answer
     };
     deliver(answer).await
 }
 
-async fn deliver(answer: Answer) -> Response {
+async fn deliver(answer: StubAnswer) -> Response {
     if !answer.head_first {
         tokio::time::sleep(answer.after).await;
     }
@@ -107,11 +107,11 @@ fn in_two_parts(mut first: String, time: Duration) -> Body {
     Body::from_stream(stream::once(ready(first)).chain(stream::once(rest)).map(Ok::<_, Infallible>))
 }
 
-async fn control(State(partners): State<Arc<Partners>>, Path(integration): Path<String>, body: Bytes) -> Response {
+async fn control(State(partners): State<Arc<StubServer>>, Path(integration): Path<String>, body: Bytes) -> Response {
     match control::parse(&body) {
         Ok(behaviour) => {
             let shown = json!({"integration": integration, "now": behaviour.name()});
-            partners.desk().set(integration, behaviour);
+            partners.stub().set(integration, behaviour);
             Json(shown).into_response()
         }
         Err(sentence) => (StatusCode::BAD_REQUEST, format!("{sentence}\n")).into_response(),
@@ -123,13 +123,13 @@ struct Filter {
     integration: Option<String>,
 }
 
-async fn log(State(partners): State<Arc<Partners>>, Query(filter): Query<Filter>) -> Response {
-    let desk = partners.desk();
-    let wanted = |call: &&Call| filter.integration.as_ref().is_none_or(|name| *name == call.integration);
-    Json(desk.log().iter().filter(wanted).collect::<Vec<_>>()).into_response()
+async fn log(State(partners): State<Arc<StubServer>>, Query(filter): Query<Filter>) -> Response {
+    let stub = partners.stub();
+    let wanted = |call: &&PartnerCall| filter.integration.as_ref().is_none_or(|name| *name == call.integration);
+    Json(stub.log().iter().filter(wanted).collect::<Vec<_>>()).into_response()
 }
 
-async fn forget(State(partners): State<Arc<Partners>>) -> Response {
-    *partners.desk() = Desk::default();
+async fn forget(State(partners): State<Arc<StubServer>>) -> Response {
+    *partners.stub() = PartnerStub::default();
     Response::new(Body::empty())
 }

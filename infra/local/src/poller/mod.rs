@@ -11,8 +11,8 @@
 
 mod event;
 mod mapping;
-mod source;
-mod verdict;
+mod polled_queue;
+mod completed_messages;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ use tokio::task::JoinSet;
 
 use crate::aws::Endpoint;
 use crate::journal::{self, Journal};
-use crate::lambda::{Lambda, Outcome};
-use source::Source;
+use crate::lambda::{InvocationOutcome, Lambda};
+use polled_queue::PolledQueue;
 
 const BREATHER: Duration = Duration::from_secs(1);
 const THROTTLED: Duration = Duration::from_millis(250);
@@ -43,19 +43,19 @@ impl Poller {
         let journal = Arc::new(journal);
         for mapping in mapping::list(endpoint).await? {
             mapping::disable(endpoint, &mapping).await?;
-            let source = Source::open(endpoint, mapping).await?;
-            for _ in 0..source.mapping.concurrency() {
-                loops.spawn(poll(source.clone(), lambda.clone(), Arc::clone(&journal)));
+            let queue = PolledQueue::open(endpoint, mapping).await?;
+            for _ in 0..queue.mapping.concurrency() {
+                loops.spawn(poll(queue.clone(), lambda.clone(), Arc::clone(&journal)));
             }
         }
         Ok(Self { _loops: loops })
     }
 }
 
-async fn poll(source: Source, lambda: Lambda, journal: Arc<Journal>) {
+async fn poll(queue: PolledQueue, lambda: Lambda, journal: Arc<Journal>) {
     loop {
         // What goes wrong here is the emulator's, not the function's.
-        if let Err(error) = run_batch(&source, &lambda, &journal).await {
+        if let Err(error) = run_batch(&queue, &lambda, &journal).await {
             journal.add(&json!({"time": journal::now(), "error": format!("{error:#}")}));
             tokio::time::sleep(BREATHER).await;
         }
@@ -63,31 +63,31 @@ async fn poll(source: Source, lambda: Lambda, journal: Arc<Journal>) {
 }
 
 /// One batch, from the queue to the function and, by what it says, out of the queue.
-async fn run_batch(source: &Source, lambda: &Lambda, journal: &Journal) -> Result<()> {
-    let messages = source.receive().await?;
+async fn run_batch(queue: &PolledQueue, lambda: &Lambda, journal: &Journal) -> Result<()> {
+    let messages = queue.receive().await?;
     if messages.is_empty() {
         return Ok(());
     }
-    let event = event::make(&messages, &source.mapping.event_source_arn);
-    let outcome = invoke(source, lambda, &event).await?;
-    let done = verdict::done(&messages, &outcome, source.mapping.reports_failures());
+    let event = event::make(&messages, &queue.mapping.event_source_arn);
+    let outcome = invoke(queue, lambda, &event).await?;
+    let done = completed_messages::completed_messages(&messages, &outcome, queue.mapping.reports_failures());
     journal.add(&json!({
         "time": journal::now(),
-        "function": source.mapping.function(),
+        "function": queue.mapping.function(),
         "messages": messages.len(),
         "done": done.len(),
         "outcome": outcome,
     }));
-    source.delete(&done).await
+    queue.delete(&done).await
 }
 
 /// A throttled function did not see the batch: try again for as long as the batch is ours.
-async fn invoke(source: &Source, lambda: &Lambda, event: &Value) -> Result<Outcome> {
+async fn invoke(queue: &PolledQueue, lambda: &Lambda, event: &Value) -> Result<InvocationOutcome> {
     let began = Instant::now();
     let mut pause = THROTTLED;
     loop {
-        let outcome = lambda.invoke(source.mapping.function(), event).await?;
-        if outcome != Outcome::Throttled || began.elapsed() + pause > source.visibility {
+        let outcome = lambda.invoke(queue.mapping.function(), event).await?;
+        if outcome != InvocationOutcome::Throttled || began.elapsed() + pause > queue.visibility {
             return Ok(outcome);
         }
         tokio::time::sleep(pause).await;

@@ -7,12 +7,12 @@ const PREFIX: &str = "whsec_";
 
 /// A signing secret, as the sender and the receiver share it.
 #[derive(Clone)]
-pub struct Secret {
+pub struct DemoSigningSecret {
     text: String,
     key: Vec<u8>,
 }
 
-impl Secret {
+impl DemoSigningSecret {
     /// Read the `whsec_<base64>` form.
     pub fn parse(text: &str) -> Result<Self> {
         let encoded = text.trim().strip_prefix(PREFIX).context("a secret starts with whsec_")?;
@@ -31,9 +31,9 @@ impl Secret {
     }
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for DemoSigningSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(…)")
+        f.write_str("DemoSigningSecret(…)")
     }
 }
 
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn a_secret_is_shown_as_openssl_takes_it() {
-        let secret = Secret::parse("whsec_AAECAw==\n").expect("a secret");
+        let secret = DemoSigningSecret::parse("whsec_AAECAw==\n").expect("a secret");
         assert_eq!((secret.text(), secret.hex().as_str()), ("whsec_AAECAw==", "00010203"));
-        assert!(Secret::parse("AAECAw==").is_err());
+        assert!(DemoSigningSecret::parse("AAECAw==").is_err());
     }
 }

@@ -6,25 +6,30 @@ use anyhow::Result;
 use shared::flows::Flows;
 use shared::ledger::Row;
 
-use super::operator::{Operator, Worked};
-use super::partners::Partners;
-use super::senders::Log;
-use super::{bar, queues, table};
+use super::operator::{ChaosOperator, OperatorResults};
+use super::partner_control::PartnerControl;
+use super::senders::SenderLog;
+use super::{bar, ledger_table, queues};
 use crate::aws::Endpoint;
-use crate::cloud::Address;
+use crate::cloud::CloudAddress;
 use crate::lambda::Lambda;
 
 /// A cloud in which everything is well again.
-pub(super) struct Aftermath<'a> {
-    address: &'a Address,
+pub(super) struct Recovery<'a> {
+    address: &'a CloudAddress,
     endpoint: Endpoint,
-    partners: &'a Partners,
+    partners: &'a PartnerControl,
     flows: &'a Flows,
-    log: &'a Log,
+    log: &'a SenderLog,
 }
 
-impl<'a> Aftermath<'a> {
-    pub(super) fn new(address: &'a Address, partners: &'a Partners, flows: &'a Flows, log: &'a Log) -> Self {
+impl<'a> Recovery<'a> {
+    pub(super) fn new(
+        address: &'a CloudAddress,
+        partners: &'a PartnerControl,
+        flows: &'a Flows,
+        log: &'a SenderLog,
+    ) -> Self {
         Self { address, endpoint: Endpoint::at(address.endpoint.clone()), partners, flows, log }
     }
 
@@ -45,19 +50,19 @@ impl<'a> Aftermath<'a> {
     }
 
     /// Resolve and replay until nothing is parked, or nothing more can be done.
-    pub(super) async fn operate(&self) -> Result<Worked> {
+    pub(super) async fn operate(&self) -> Result<OperatorResults> {
         let events = self.log.accepted.iter().flat_map(|(event, ids)| ids.iter().map(move |id| (&**id, &**event)));
         let events: HashMap<&str, &str> = events.collect();
         let lambda = Lambda::new(self.endpoint.clone(), self.address.state.join("logs"));
         let replay = self.address.function("replay")?;
         let (partners, flows) = (self.partners, self.flows);
-        let operator = Operator { lambda: &lambda, replay, partners, flows, events: &events };
-        let mut worked = Worked::default();
+        let operator = ChaosOperator { lambda: &lambda, replay, partners, flows, events: &events };
+        let mut results = OperatorResults::default();
         loop {
-            let replayed = worked.replayed;
-            let parked = operator.work(&mut worked).await?;
-            if parked == 0 || worked.replayed == replayed {
-                return Ok(worked);
+            let replayed = results.replayed;
+            let parked = operator.work_through_list(&mut results).await?;
+            if parked == 0 || results.replayed == replayed {
+                return Ok(results);
             }
             self.drain().await?;
         }
@@ -65,6 +70,6 @@ impl<'a> Aftermath<'a> {
 
     /// Every row of the ledger, by id.
     pub(super) async fn rows(&self) -> Result<HashMap<String, Row>> {
-        table::rows(&self.endpoint, &self.address.ledger_table).await
+        ledger_table::rows(&self.endpoint, &self.address.ledger_table).await
     }
 }

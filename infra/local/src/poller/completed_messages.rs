@@ -4,14 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::lambda::Outcome;
+use crate::lambda::InvocationOutcome;
 
 /// The messages to delete. The others come back when their visibility ends.
 ///
 /// A crash, a time-out or an answer that cannot be understood deletes nothing: running a message
 /// again is what the ledger is for, and losing one is what nothing is for.
-pub(super) fn done<'a>(messages: &'a [Value], outcome: &Outcome, reports: bool) -> Vec<&'a Value> {
-    let Outcome::Answered(answer) = outcome else { return Vec::new() };
+pub(super) fn completed_messages<'a>(
+    messages: &'a [Value],
+    outcome: &InvocationOutcome,
+    reports: bool,
+) -> Vec<&'a Value> {
+    let InvocationOutcome::Answered(answer) = outcome else { return Vec::new() };
     if !reports {
         return messages.iter().collect();
     }
@@ -49,7 +53,7 @@ mod tests {
 
     fn deleted(answer: Value) -> Vec<String> {
         let messages = [json!({"MessageId": "a"}), json!({"MessageId": "b"})];
-        let done = done(&messages, &Outcome::Answered(answer), true);
+        let done = completed_messages(&messages, &InvocationOutcome::Answered(answer), true);
         done.into_iter().map(|message| id(message).to_owned()).collect()
     }
 
@@ -82,14 +86,14 @@ mod tests {
     #[test]
     fn a_failed_or_throttled_invocation_deletes_nothing() {
         let messages = [json!({"MessageId": "a"})];
-        assert!(done(&messages, &Outcome::Failed(json!({})), false).is_empty());
-        assert!(done(&messages, &Outcome::Throttled, true).is_empty());
+        assert!(completed_messages(&messages, &InvocationOutcome::Failed(json!({})), false).is_empty());
+        assert!(completed_messages(&messages, &InvocationOutcome::Throttled, true).is_empty());
     }
 
     #[test]
     fn a_mapping_without_reports_deletes_all_on_any_answer() {
         let messages = [json!({"MessageId": "a"})];
-        let answer = Outcome::Answered(json!({"batchItemFailures": [{"itemIdentifier": "a"}]}));
-        assert_eq!(done(&messages, &answer, false).len(), 1);
+        let answer = InvocationOutcome::Answered(json!({"batchItemFailures": [{"itemIdentifier": "a"}]}));
+        assert_eq!(completed_messages(&messages, &answer, false).len(), 1);
     }
 }

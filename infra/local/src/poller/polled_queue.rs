@@ -12,7 +12,7 @@ const LONG_POLL_SECONDS: u32 = 5;
 
 /// A queue and the mapping that reads from it.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct PolledQueue {
     endpoint: Endpoint,
     pub(super) mapping: Mapping,
     url: String,
@@ -20,7 +20,7 @@ pub(super) struct Source {
     pub(super) visibility: Duration,
 }
 
-impl Source {
+impl PolledQueue {
     pub(super) async fn open(endpoint: &Endpoint, mapping: Mapping) -> Result<Self> {
         let named = json!({"QueueName": mapping.queue_name()});
         let found = endpoint.act("sqs", "AmazonSQS.GetQueueUrl", named).await?;

@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use shared::flows::{Flows, Guarantee};
 
 use crate::aws::Endpoint;
-use crate::partners::{Call, Chance};
+use crate::partners::{FaultChance, PartnerCall};
 
 /// The stub's control.
-pub(super) struct Partners {
+pub(super) struct PartnerControl {
     stub: Endpoint,
-    chance: Chance,
+    chance: FaultChance,
     /// Each integration, and whether it honours our key.
     integrations: Vec<(String, bool)>,
 }
 
-impl Partners {
+impl PartnerControl {
     /// Those that the flows call. One whose effects are all native honours our key; no other does.
-    pub(super) fn new(url: &str, flows: &Flows, chance: Chance) -> Self {
+    pub(super) fn new(url: &str, flows: &Flows, chance: FaultChance) -> Self {
         let mut integrations: Vec<(String, bool)> = Vec::new();
         for effect in flows.all().flat_map(|flow| &flow.effects) {
             let Some(partner) = effect.integration() else { continue };
@@ -42,20 +42,20 @@ impl Partners {
     /// Let every partner be well, with all that it remembers.
     pub(super) async fn heal_all(&self) -> Result<()> {
         for (name, _) in &self.integrations {
-            self.tell(name, json!({"mode": "ok"})).await?;
+            self.set_behaviour(name, json!({"mode": "ok"})).await?;
         }
         Ok(())
     }
 
     /// Let one partner fail by chance.
     pub(super) async fn disturb(&self, integration: &str) -> Result<()> {
-        let Chance { seed, percent } = self.chance;
-        self.tell(integration, json!({"mode": "chance", "seed": seed, "percent": percent})).await
+        let FaultChance { seed, percent } = self.chance;
+        self.set_behaviour(integration, json!({"mode": "chance", "seed": seed, "percent": percent})).await
     }
 
     /// Let one partner answer nothing but 503.
-    pub(super) async fn down(&self, integration: &str) -> Result<()> {
-        self.tell(integration, json!({"mode": "status", "status": 503})).await
+    pub(super) async fn take_down(&self, integration: &str) -> Result<()> {
+        self.set_behaviour(integration, json!({"mode": "status", "status": 503})).await
     }
 
     /// What a partner has on record for an effect of an event, as anybody would look it up there.
@@ -68,13 +68,13 @@ impl Partners {
     }
 
     /// Every call that any partner got.
-    pub(super) async fn log(&self) -> Result<Vec<Call>> {
+    pub(super) async fn log(&self) -> Result<Vec<PartnerCall>> {
         let answer = self.stub.send("", Method::GET, "/_control/log", &[], "").await?;
         let answer = answer.expect_success("read the partners' log")?;
         serde_json::from_slice(&answer.body).context("the partners' log is not as expected")
     }
 
-    async fn tell(&self, integration: &str, mut behaviour: Value) -> Result<()> {
+    async fn set_behaviour(&self, integration: &str, mut behaviour: Value) -> Result<()> {
         let honours = self.integrations.iter().any(|(name, honours)| name == integration && *honours);
         behaviour["idempotent"] = json!(honours);
         let path = format!("/_control/{integration}");

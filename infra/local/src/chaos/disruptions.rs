@@ -7,10 +7,10 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::partners::Partners;
-use super::plan::{Kill, Outage, Plan, Stop, Timed};
-use crate::cloud::{Address, Cloud};
-use crate::emulator::Emulator;
+use super::partner_control::PartnerControl;
+use super::plan::{ChaosPlan, EmulatorStop, Kill, Outage, Timed};
+use crate::cloud::{CloudAddress, LocalCloud};
+use crate::emulator::EmulatorProcess;
 use crate::journal::{self, Journal};
 use crate::processes::{self, Signal};
 
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// What was really broken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Damage {
+pub(super) struct DisruptionCounts {
     /// Function processes that were killed.
     pub(super) killed: usize,
     /// How often the emulator was held.
@@ -32,38 +32,43 @@ pub(super) struct Damage {
 }
 
 /// The deliveries that were made so far.
-pub(super) type Made = watch::Receiver<usize>;
+pub(super) type DeliveryCount = watch::Receiver<usize>;
 
 /// Break everything that the plan says, each thing after so many deliveries, or as soon as the one before
 /// it is over.
-pub(super) async fn strike(
-    cloud: &mut Cloud,
-    partners: &Partners,
-    plan: &Plan,
-    made: Made,
+pub(super) async fn disrupt(
+    cloud: &mut LocalCloud,
+    partners: &PartnerControl,
+    plan: &ChaosPlan,
+    made: DeliveryCount,
     journal: &Journal,
-) -> Result<Damage> {
+) -> Result<DisruptionCounts> {
     let address = cloud.address().clone();
     let (killed, (freezes, restarts), outages) = tokio::try_join!(
         kill_all(&address, &plan.kills, made.clone(), journal),
         stop_all(cloud.emulator(), &plan.stops, made.clone(), journal),
         all_outages(partners, &plan.outages, made, journal),
     )?;
-    Ok(Damage { killed, freezes, restarts, outages })
+    Ok(DisruptionCounts { killed, freezes, restarts, outages })
 }
 
-async fn until(made: &mut Made, count: usize) -> Result<()> {
+async fn wait_for_deliveries(made: &mut DeliveryCount, count: usize) -> Result<()> {
     made.wait_for(|made| *made >= count).await.context("the senders are gone")?;
     Ok(())
 }
 
-async fn kill_all(address: &Address, kills: &[Timed<Kill>], mut made: Made, journal: &Journal) -> Result<usize> {
+async fn kill_all(
+    address: &CloudAddress,
+    kills: &[Timed<Kill>],
+    mut made: DeliveryCount,
+    journal: &Journal,
+) -> Result<usize> {
     let mut killed = 0;
     for (at, kill) in kills {
-        until(&mut made, *at).await?;
-        let victim = victim(address, *kill).await?;
+        wait_for_deliveries(&mut made, *at).await?;
+        let instance = find_instance(address, *kill).await?;
         // It may have ended by itself just now.
-        if let Some(pid) = victim
+        if let Some(pid) = instance
             && processes::send(Signal::Kill, pid).await.is_ok()
         {
             killed += 1;
@@ -74,7 +79,7 @@ async fn kill_all(address: &Address, kills: &[Timed<Kill>], mut made: Made, jour
 }
 
 /// An instance, as soon as there is one: the emulator may have been restarted just now.
-async fn victim(address: &Address, kill: Kill) -> Result<Option<u32>> {
+async fn find_instance(address: &CloudAddress, kill: Kill) -> Result<Option<u32>> {
     for _ in 0..LOOKS {
         let pids = processes::of_function(address.function(kill.function)?, &address.endpoint)?;
         if !pids.is_empty() {
@@ -86,23 +91,23 @@ async fn victim(address: &Address, kill: Kill) -> Result<Option<u32>> {
 }
 
 async fn stop_all(
-    emulator: &mut Emulator,
-    stops: &[Timed<Stop>],
-    mut made: Made,
+    emulator: &mut EmulatorProcess,
+    stops: &[Timed<EmulatorStop>],
+    mut made: DeliveryCount,
     journal: &Journal,
 ) -> Result<(usize, usize)> {
     let (mut freezes, mut restarts) = (0, 0);
     for (at, stop) in stops {
-        until(&mut made, *at).await?;
+        wait_for_deliveries(&mut made, *at).await?;
         note(journal, &format!("{stop:?}"));
         match *stop {
-            Stop::Freeze(time) => {
+            EmulatorStop::Freeze(time) => {
                 emulator.freeze().await?;
                 sleep(time).await;
                 emulator.thaw().await?;
                 freezes += 1;
             }
-            Stop::Restart(pause) => {
+            EmulatorStop::Restart(pause) => {
                 emulator.restart(pause).await?;
                 restarts += 1;
             }
@@ -112,15 +117,15 @@ async fn stop_all(
 }
 
 async fn all_outages(
-    partners: &Partners,
+    partners: &PartnerControl,
     outages: &[Timed<Outage>],
-    mut made: Made,
+    mut made: DeliveryCount,
     journal: &Journal,
 ) -> Result<usize> {
     for (at, outage) in outages {
-        until(&mut made, *at).await?;
+        wait_for_deliveries(&mut made, *at).await?;
         note(journal, &format!("{outage:?}"));
-        partners.down(outage.integration).await?;
+        partners.take_down(outage.integration).await?;
         sleep(outage.time).await;
         partners.disturb(outage.integration).await?;
     }

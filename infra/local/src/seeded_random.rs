@@ -2,17 +2,17 @@
 
 /// A seed, from which anything that has a name draws its own chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dice {
+pub struct SeededRandom {
     seed: u64,
 }
 
-impl Dice {
-    /// Dice of this seed.
+impl SeededRandom {
+    /// The numbers of this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// The dice of one named thing.
+    /// The numbers of one named thing.
     pub fn of(self, name: impl AsRef<[u8]>) -> Self {
         // FNV-1a, finished by a mixer: neighbouring names must not draw neighbouring numbers.
         let hash = name.as_ref().iter().fold(0xcbf2_9ce4_8422_2325 ^ self.seed, |hash, byte| {
@@ -21,7 +21,7 @@ impl Dice {
         Self { seed: mix(hash) }
     }
 
-    /// The dice of the nth of several.
+    /// The numbers of the nth of several.
     pub fn nth(self, n: usize) -> Self {
         self.of((n as u64).to_le_bytes())
     }
@@ -56,16 +56,16 @@ mod tests {
 
     #[test]
     fn a_name_draws_the_same_number_each_time_and_other_names_draw_others() {
-        let dice = Dice::new(7);
-        assert_eq!(dice.of("/mail/1").below(1000), dice.of("/mail/1").below(1000));
-        let drawn: std::collections::BTreeSet<u64> = (0..100).map(|n| dice.nth(n).below(u64::MAX)).collect();
+        let random = SeededRandom::new(7);
+        assert_eq!(random.of("/mail/1").below(1000), random.of("/mail/1").below(1000));
+        let drawn: std::collections::BTreeSet<u64> = (0..100).map(|n| random.nth(n).below(u64::MAX)).collect();
         assert_eq!(drawn.len(), 100);
-        assert_ne!(dice.of("a").below(u64::MAX), Dice::new(8).of("a").below(u64::MAX));
+        assert_ne!(random.of("a").below(u64::MAX), SeededRandom::new(8).of("a").below(u64::MAX));
     }
 
     #[test]
     fn what_happens_in_some_percent_happens_about_so_often() {
-        let happened = (0..10_000).filter(|n| Dice::new(7).nth(*n).happens(15)).count();
+        let happened = (0..10_000).filter(|n| SeededRandom::new(7).nth(*n).happens(15)).count();
         assert!((1_300..1_700).contains(&happened), "{happened}");
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use super::call::{Call, Incoming};
+use super::call::{IncomingCall, PartnerCall};
 use super::control::{Behaviour, Mode};
 use crate::journal;
 
 /// Every integration's behaviour, what was applied, and the log.
 #[derive(Default)]
-pub(super) struct Desk {
-    log: Vec<Call>,
+pub(super) struct PartnerStub {
+    log: Vec<PartnerCall>,
     behaviours: HashMap<String, Behaviour>,
     /// The body that an applied call was answered with, by integration and key.
     recorded: HashMap<(String, String), Value>,
@@ -26,7 +26,7 @@ pub(super) struct Desk {
 
 /// What goes back to the caller. No status means no answer: the connection is closed.
 #[derive(Debug, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct StubAnswer {
     pub(super) status: Option<StatusCode>,
     pub(super) body: Value,
     pub(super) retry_after: Option<String>,
@@ -48,17 +48,17 @@ impl Effect {
     }
 }
 
-impl Desk {
+impl PartnerStub {
     pub(super) fn set(&mut self, integration: String, behaviour: Behaviour) {
         self.behaviours.insert(integration, behaviour);
     }
 
-    pub(super) fn log(&self) -> &[Call] {
+    pub(super) fn log(&self) -> &[PartnerCall] {
         &self.log
     }
 
     /// Decide one call and log it.
-    pub(super) fn take(&mut self, incoming: Incoming) -> (&Call, Answer) {
+    pub(super) fn handle_call(&mut self, incoming: IncomingCall) -> (&PartnerCall, StubAnswer) {
         let behaviour = self.next_behaviour(&incoming.integration);
         let mode = self.mode(&behaviour, &incoming);
         let (answer, effect) = match (incoming.method.as_str(), applies(&mode)) {
@@ -72,7 +72,7 @@ impl Desk {
                 (answer(&mode, effect.body.clone()), effect)
             }
         };
-        self.log.push(Call {
+        self.log.push(PartnerCall {
             seq: self.log.len() + 1,
             time: journal::now(),
             integration: incoming.integration,
@@ -101,7 +101,7 @@ impl Desk {
     }
 
     /// What is done with this very call.
-    fn mode(&mut self, behaviour: &Behaviour, incoming: &Incoming) -> Mode {
+    fn mode(&mut self, behaviour: &Behaviour, incoming: &IncomingCall) -> Mode {
         let (method, path) = (&incoming.method, &incoming.path);
         let nth = self.calls.entry((method.clone(), path.clone())).or_default();
         *nth += 1;
@@ -109,16 +109,16 @@ impl Desk {
     }
 
     /// A question changes nothing. It finds what an applied call to the same path made.
-    fn look_up(&self, mode: &Mode, path: &str) -> (Answer, Effect) {
+    fn look_up(&self, mode: &Mode, path: &str) -> (StubAnswer, Effect) {
         let effect = Effect::none(self.made.get(path).cloned().unwrap_or_default());
         let mut answer = answer(mode, effect.body.clone());
         if answer.status == Some(StatusCode::OK) && answer.body.is_null() {
-            answer = Answer { status: Some(StatusCode::NOT_FOUND), body: json!({}), ..answer };
+            answer = StubAnswer { status: Some(StatusCode::NOT_FOUND), body: json!({}), ..answer };
         }
         (answer, effect)
     }
 
-    fn apply(&mut self, incoming: &Incoming, idempotent: bool) -> Effect {
+    fn apply(&mut self, incoming: &IncomingCall, idempotent: bool) -> Effect {
         let key = incoming.idempotency_key.clone().filter(|_| idempotent);
         let key = key.map(|key| (incoming.integration.clone(), key));
         if let Some(body) = key.as_ref().and_then(|key| self.recorded.get(key)) {
@@ -142,16 +142,17 @@ fn applies(mode: &Mode) -> bool {
     }
 }
 
-fn answer(mode: &Mode, body: Value) -> Answer {
-    let ok = Answer { status: Some(StatusCode::OK), body, retry_after: None, after: Duration::ZERO, head_first: false };
+fn answer(mode: &Mode, body: Value) -> StubAnswer {
+    let ok =
+        StubAnswer { status: Some(StatusCode::OK), body, retry_after: None, after: Duration::ZERO, head_first: false };
     match mode {
         Mode::Ok => ok,
-        Mode::Slow { time } => Answer { after: *time, ..ok },
-        Mode::SlowBody { time } => Answer { after: *time, head_first: true, ..ok },
-        Mode::Hang { time, .. } => Answer { status: None, after: *time, ..ok },
-        Mode::Reset { .. } => Answer { status: None, ..ok },
+        Mode::Slow { time } => StubAnswer { after: *time, ..ok },
+        Mode::SlowBody { time } => StubAnswer { after: *time, head_first: true, ..ok },
+        Mode::Hang { time, .. } => StubAnswer { status: None, after: *time, ..ok },
+        Mode::Reset { .. } => StubAnswer { status: None, ..ok },
         Mode::Status { status, retry_after, .. } => {
-            Answer { status: StatusCode::from_u16(*status).ok(), retry_after: retry_after.clone(), ..ok }
+            StubAnswer { status: StatusCode::from_u16(*status).ok(), retry_after: retry_after.clone(), ..ok }
         }
     }
 }
@@ -160,8 +161,8 @@ fn answer(mode: &Mode, body: Value) -> Answer {
 mod tests {
     use super::*;
 
-    fn incoming(key: Option<&str>) -> Incoming {
-        Incoming {
+    fn incoming(key: Option<&str>) -> IncomingCall {
+        IncomingCall {
             integration: "crm".into(),
             method: "POST".into(),
             path: "/crm/contacts".into(),
@@ -172,64 +173,64 @@ mod tests {
         }
     }
 
-    fn told(mode: Mode, times: Option<u32>) -> Desk {
-        let mut desk = Desk::default();
-        desk.set("crm".into(), Behaviour { mode, times, ..Behaviour::default() });
-        desk
+    fn stub_with(mode: Mode, times: Option<u32>) -> PartnerStub {
+        let mut stub = PartnerStub::default();
+        stub.set("crm".into(), Behaviour { mode, times, ..Behaviour::default() });
+        stub
     }
 
     #[test]
     fn a_repeated_key_gets_the_recorded_answer_and_no_second_effect() {
-        let mut desk = Desk::default();
-        let first = desk.take(incoming(Some("k"))).1;
-        let (call, second) = desk.take(incoming(Some("k")));
+        let mut stub = PartnerStub::default();
+        let first = stub.handle_call(incoming(Some("k"))).1;
+        let (call, second) = stub.handle_call(incoming(Some("k")));
         assert_eq!(first, second);
         assert!(!call.applied && call.replayed);
     }
 
     #[test]
     fn without_a_key_or_without_honouring_it_every_call_is_applied() {
-        let mut desk = Desk::default();
-        desk.set("crm".into(), Behaviour { idempotent: false, ..Behaviour::default() });
-        let bodies = [Some("k"), Some("k"), None].map(|key| desk.take(incoming(key)).1.body);
+        let mut stub = PartnerStub::default();
+        stub.set("crm".into(), Behaviour { idempotent: false, ..Behaviour::default() });
+        let bodies = [Some("k"), Some("k"), None].map(|key| stub.handle_call(incoming(key)).1.body);
         assert_eq!(bodies, [json!({"id": "crm_1"}), json!({"id": "crm_2"}), json!({"id": "crm_3"})]);
     }
 
     #[test]
     fn a_limited_failure_heals_by_itself() {
-        let mut desk = told(Mode::Status { status: 500, retry_after: None, apply: false }, Some(2));
-        let statuses = [(); 4].map(|()| desk.take(incoming(Some("k"))).0.status);
+        let mut stub = stub_with(Mode::Status { status: 500, retry_after: None, apply: false }, Some(2));
+        let statuses = [(); 4].map(|()| stub.handle_call(incoming(Some("k"))).0.status);
         assert_eq!(statuses, [Some(500), Some(500), Some(200), Some(200)]);
-        let applied: Vec<bool> = desk.log().iter().map(|call| call.applied).collect();
+        let applied: Vec<bool> = stub.log().iter().map(|call| call.applied).collect();
         assert_eq!(applied, [false, false, true, false]);
     }
 
     #[test]
     fn a_question_finds_what_was_applied_and_changes_nothing() {
-        let ask = || Incoming { method: "GET".into(), ..incoming(None) };
-        let mut desk = Desk::default();
-        assert_eq!(desk.take(ask()).1.status, Some(StatusCode::NOT_FOUND));
-        desk.set("crm".into(), Behaviour { mode: Mode::Reset { apply: true }, times: Some(1), ..Behaviour::default() });
-        desk.take(incoming(None));
-        let found = desk.take(ask()).1;
+        let ask = || IncomingCall { method: "GET".into(), ..incoming(None) };
+        let mut stub = PartnerStub::default();
+        assert_eq!(stub.handle_call(ask()).1.status, Some(StatusCode::NOT_FOUND));
+        stub.set("crm".into(), Behaviour { mode: Mode::Reset { apply: true }, times: Some(1), ..Behaviour::default() });
+        stub.handle_call(incoming(None));
+        let found = stub.handle_call(ask()).1;
         assert_eq!((found.status, found.body), (Some(StatusCode::OK), json!({"id": "crm_1"})));
-        assert_eq!(desk.log().iter().filter(|call| call.applied).count(), 1);
+        assert_eq!(stub.log().iter().filter(|call| call.applied).count(), 1);
     }
 
     #[test]
     fn an_answer_can_be_lost_after_the_effect() {
-        let mut desk = told(Mode::Status { status: 502, retry_after: None, apply: true }, Some(1));
-        let (call, answer) = desk.take(incoming(None));
+        let mut stub = stub_with(Mode::Status { status: 502, retry_after: None, apply: true }, Some(1));
+        let (call, answer) = stub.handle_call(incoming(None));
         assert_eq!((call.applied, answer.status), (true, Some(StatusCode::BAD_GATEWAY)));
         assert_eq!(call.fault().as_deref(), Some("502 after the effect"));
     }
 
     #[test]
     fn a_hang_that_applies_is_replayed_to_the_next_call_with_the_key() {
-        let mut desk = told(Mode::Hang { apply: true, time: Duration::from_secs(30) }, Some(1));
-        let (call, answer) = desk.take(incoming(Some("k")));
+        let mut stub = stub_with(Mode::Hang { apply: true, time: Duration::from_secs(30) }, Some(1));
+        let (call, answer) = stub.handle_call(incoming(Some("k")));
         assert!(call.applied && answer.status.is_none());
-        let (call, answer) = desk.take(incoming(Some("k")));
+        let (call, answer) = stub.handle_call(incoming(Some("k")));
         assert!(call.replayed && answer.body == json!({"id": "crm_1"}));
     }
 }

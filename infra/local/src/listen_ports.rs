@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 /// Which ports a local cloud listens on. Zero takes any that is free.
 #[derive(Clone, Copy, Debug)]
-pub struct Ports {
+pub struct ListenPorts {
     /// The front door, where partners post.
     pub gateway: u16,
     /// The partner stub.
@@ -15,12 +15,12 @@ pub struct Ports {
     pub emulator: u16,
 }
 
-impl Ports {
+impl ListenPorts {
     /// Any that are free: for tests, which must not meet a `make run` on the same machine.
     pub const FREE: Self = Self { gateway: 0, partners: 0, emulator: 0 };
 }
 
-impl Default for Ports {
+impl Default for ListenPorts {
     fn default() -> Self {
         Self { gateway: 8787, partners: 8788, emulator: 4566 }
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::control::Mode;
-use crate::dice::Dice;
+use crate::seeded_random::SeededRandom;
 
 /// Longer than the time-out of any integration in a chaos run.
 const TOO_LONG: Duration = Duration::from_millis(2_500);
@@ -15,22 +15,22 @@ const SLOWLY: Duration = Duration::from_millis(300);
 
 /// A partner that fails by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chance {
+pub struct FaultChance {
     /// What the chance is drawn from.
     pub seed: u64,
     /// Of a hundred calls, how many go wrong.
     pub percent: u8,
 }
 
-impl Chance {
+impl FaultChance {
     /// What the partner does with the nth call of this method and path.
     pub(super) fn mode(self, method: &str, path: &str, nth: usize) -> Mode {
-        let dice = Dice::new(self.seed).of(method).of(path).nth(nth);
-        if !dice.of("whether").happens(self.percent) {
+        let random = SeededRandom::new(self.seed).of(method).of(path).nth(nth);
+        if !random.of("whether").happens(self.percent) {
             return Mode::Ok;
         }
         let faults = faults();
-        let which = dice.of("which").below(faults.len() as u64) as usize;
+        let which = random.of("which").below(faults.len() as u64) as usize;
         faults.into_iter().nth(which).unwrap_or(Mode::Ok)
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn plan(seed: u64) -> Vec<Mode> {
-        let chance = Chance { seed, percent: 20 };
+        let chance = FaultChance { seed, percent: 20 };
         (0..1_000).map(|n| chance.mode("POST", &format!("/mail/{n}"), 1)).collect()
     }
 

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use shared::flows::Flows;
 use shared::ledger::{Row, State};
 
-use super::partners::path;
-use super::senders::Log;
-use crate::partners::Call;
+use super::partner_control::path;
+use super::senders::SenderLog;
+use crate::partners::PartnerCall;
 
 /// What the three say together.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct Reconciliation {
     /// Effects that the accepted events should have had.
     pub(super) owed: usize,
     /// Effects that partners applied.
@@ -21,7 +21,7 @@ pub(super) struct Account {
     /// Events that were acknowledged and are not done: by the ledger, or by a partner's log.
     pub(super) lost: Vec<Finding>,
     /// What should not be at all.
-    pub(super) strange: Vec<Finding>,
+    pub(super) unexpected: Vec<Finding>,
 }
 
 /// Something wrong with an event.
@@ -36,55 +36,57 @@ pub(super) struct Finding {
 }
 
 /// The ledgers.
-pub(super) struct Ledgers<'l> {
+pub(super) struct ThreeLedgers<'l> {
     /// The senders'.
-    pub(super) senders: &'l Log,
+    pub(super) senders: &'l SenderLog,
     /// Ours, by id.
     pub(super) rows: &'l HashMap<String, Row>,
     /// The partners'.
-    pub(super) calls: &'l [Call],
+    pub(super) calls: &'l [PartnerCall],
     /// What was to be done.
     pub(super) flows: &'l Flows,
 }
 
-impl Ledgers<'_> {
+impl ThreeLedgers<'_> {
     /// Compare them.
-    pub(super) fn reconcile(&self) -> Account {
+    pub(super) fn reconcile(&self) -> Reconciliation {
         let applied = self.applied();
-        let mut account = Account { applied: applied.values().sum(), ..Account::default() };
+        let mut reconciliation = Reconciliation { applied: applied.values().sum(), ..Reconciliation::default() };
         for (event_id, ids) in &self.senders.accepted {
             if ids.len() > 1 {
-                account.strange.push(self.finding(event_id, format!("was accepted under {} ids", ids.len())));
+                reconciliation.unexpected.push(self.finding(event_id, format!("was accepted under {} ids", ids.len())));
             }
             for id in ids {
-                self.check(event_id, id, &applied, &mut account);
+                self.check(event_id, id, &applied, &mut reconciliation);
             }
         }
-        let surprises = self.senders.surprises.iter();
-        account.strange.extend(surprises.map(|what| self.finding("-", what.clone())));
-        account.strange.extend(self.uncalled_for());
-        account
+        let answers = self.senders.unexpected.iter();
+        reconciliation.unexpected.extend(answers.map(|what| self.finding("-", what.clone())));
+        reconciliation.unexpected.extend(self.effects_of_unknown_events());
+        reconciliation
     }
 
-    fn check(&self, event_id: &str, id: &str, applied: &HashMap<&str, usize>, account: &mut Account) {
+    fn check(&self, event_id: &str, id: &str, applied: &HashMap<&str, usize>, reconciliation: &mut Reconciliation) {
         let Some(row) = self.rows.get(id) else {
-            account.lost.push(self.finding(event_id, "the ledger has no row for it".into()));
+            reconciliation.lost.push(self.finding(event_id, "the ledger has no row for it".into()));
             return;
         };
         if row.state != State::Succeeded {
-            account.lost.push(self.finding(event_id, format!("is {}", row.state.as_str())));
+            reconciliation.lost.push(self.finding(event_id, format!("is {}", row.state.as_str())));
         }
         let effects = self.flows.flow(&row.flow).map(|flow| flow.effects.as_slice()).unwrap_or_default();
         for effect in effects {
             // What calls no partner is in no partner's log.
             let Some(integration) = effect.integration() else { continue };
-            account.owed += 1;
+            reconciliation.owed += 1;
             match applied.get(path(integration, &effect.id, event_id).as_str()) {
                 Some(1) => (),
                 Some(count) => {
-                    account.duplicates.push(self.finding(event_id, format!("{} was applied {count} times", effect.id)));
+                    reconciliation
+                        .duplicates
+                        .push(self.finding(event_id, format!("{} was applied {count} times", effect.id)));
                 }
-                None => account.lost.push(self.finding(event_id, format!("{} was never applied", effect.id))),
+                None => reconciliation.lost.push(self.finding(event_id, format!("{} was never applied", effect.id))),
             }
         }
     }
@@ -99,8 +101,8 @@ impl Ledgers<'_> {
     }
 
     /// Effects of events that nobody was told we accepted.
-    fn uncalled_for(&self) -> Vec<Finding> {
-        let event_of = |call: &Call| call.path.rsplit('/').next().unwrap_or_default().to_owned();
+    fn effects_of_unknown_events(&self) -> Vec<Finding> {
+        let event_of = |call: &PartnerCall| call.path.rsplit('/').next().unwrap_or_default().to_owned();
         let applied = self.calls.iter().filter(|call| call.applied).map(|call| (event_of(call), &call.path));
         let uncalled = applied.filter(|(event_id, _)| !self.senders.accepted.contains_key(event_id));
         uncalled.map(|(event_id, path)| self.finding(&event_id, format!("{path} was applied uncalled for"))).collect()
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
     use crate::project::Project;
 
-    fn call(path: &str, applied: bool) -> Call {
+    fn call(path: &str, applied: bool) -> PartnerCall {
         let call = json!({
             "seq": 1, "time": "2026-01-01T00:00:00.000Z", "integration": "mail", "method": "POST", "path": path,
             "authorized": false, "body": null, "status": 200, "mode": "ok", "applied": applied, "replayed": false,
@@ -147,14 +149,14 @@ mod tests {
         serde_json::from_value(row).expect("a row")
     }
 
-    /// What is wrong when senders were told of `event1`: duplicates, lost and strange, counted.
-    fn wrong(rows: &[(&str, Row)], calls: &[Call]) -> (usize, usize, usize) {
+    /// What is wrong when senders were told of `event1`: duplicates, lost and unexpected, counted.
+    fn wrong(rows: &[(&str, Row)], calls: &[PartnerCall]) -> (usize, usize, usize) {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let flows = read_flows(&Project::at(&root).chaos_flows()).expect("the chaos flows are good");
         let rows = rows.iter().map(|(id, row)| ((*id).to_owned(), row.clone())).collect();
-        let senders = Log { accepted: [("event1".into(), ["1".into()].into())].into(), ..Log::default() };
-        let account = Ledgers { senders: &senders, rows: &rows, calls, flows: &flows }.reconcile();
-        (account.duplicates.len(), account.lost.len(), account.strange.len())
+        let senders = SenderLog { accepted: [("event1".into(), ["1".into()].into())].into(), ..SenderLog::default() };
+        let reconciliation = ThreeLedgers { senders: &senders, rows: &rows, calls, flows: &flows }.reconcile();
+        (reconciliation.duplicates.len(), reconciliation.lost.len(), reconciliation.unexpected.len())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::project::Project;
 
 /// Where everything of a running cloud is. Kept in `cloud.json` while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Address {
+pub struct CloudAddress {
     /// The process that runs it.
     pub pid: u32,
     /// The front door.
@@ -36,7 +36,7 @@ pub struct Address {
     pub state: PathBuf,
 }
 
-impl Address {
+impl CloudAddress {
     /// The cloud that `make run` has up.
     pub fn of_running() -> Result<Self> {
         let file = Project::find()?.state("run").join(ADDRESS);
@@ -58,12 +58,12 @@ const ADDRESS: &str = "cloud.json";
 
 /// A cloud's folder, held by a lock that ends with the process, however it ends.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct StateFolder {
     folder: PathBuf,
     _lock: File,
 }
 
-impl State {
+impl StateFolder {
     /// Hold the folder. Logs and the emulator's files are of one run; what was staged and the
     /// secrets stay.
     pub(crate) fn take(project: &Project, name: &str) -> Result<Self> {
@@ -91,7 +91,7 @@ impl State {
     }
 
     /// Let other processes find the cloud.
-    pub(crate) fn publish(&self, address: &Address) -> Result<()> {
+    pub(crate) fn publish(&self, address: &CloudAddress) -> Result<()> {
         let text = serde_json::to_vec_pretty(address)?;
         fs::write(self.folder.join(ADDRESS), text).context("cannot write cloud.json")
     }
@@ -113,7 +113,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for StateFolder {
     fn drop(&mut self) {
         self.withdraw();
     }
@@ -128,10 +128,10 @@ mod tests {
         let root = std::env::temp_dir().join(format!("ledgerline-state-{}", std::process::id()));
         let project = Project::at(&root);
 
-        let first = State::take(&project, "run").expect("nobody holds it");
-        let refused = State::take(&project, "run").expect_err("somebody holds it");
+        let first = StateFolder::take(&project, "run").expect("nobody holds it");
+        let refused = StateFolder::take(&project, "run").expect_err("somebody holds it");
         drop(first);
-        let again = State::take(&project, "run");
+        let again = StateFolder::take(&project, "run");
         fs::remove_dir_all(root).expect("the folder");
 
         assert!(refused.to_string().contains(".local/run"), "{refused}");

@@ -9,17 +9,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Tells whoever waits what is going on, on standard error.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct StepProgress {
     terminal: bool,
 }
 
-impl Default for Progress {
+impl Default for StepProgress {
     fn default() -> Self {
         Self { terminal: std::io::stderr().is_terminal() }
     }
 }
 
-impl Progress {
+impl StepProgress {
     /// Run one step behind a spinner.
     pub async fn step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
         let spinner = self.terminal.then(|| spinner(name));
