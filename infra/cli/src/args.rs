@@ -1,4 +1,4 @@
-//! What several verbs take, read into plain data.
+//! The arguments that several verbs take, read into plain data.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,31 +14,31 @@ use shared::ledger::{Reason, SignOff, State};
 
 use crate::cloud::CloudClient;
 
-/// Not for the whole struct: it would go on over what a verb lists after it.
+/// The heading in the help. Not on the whole struct: clap would put a verb's later options below it, too.
 const EVENTS: &str = "Which events";
 
-/// Which parked events are meant.
+/// The options that choose parked events.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FilterArgs {
-    /// Those of this flow.
+    /// Only events of this flow.
     #[arg(long, help_heading = EVENTS)]
     pub(crate) flow: Option<String>,
-    /// Those that died of this: attempts_spent, terminal, unknown_outcome, … as `dead reasons` lists them.
+    /// Only events that died for this reason: attempts_spent, terminal, unknown_outcome, … as `dead reasons` lists them.
     #[arg(long, help_heading = EVENTS, value_name = "REASON", value_parser = parse_word::<Reason>)]
     pub(crate) reason_was: Option<Reason>,
-    /// Those whose last error has this in it.
+    /// Only events whose last error contains this text.
     #[arg(long, help_heading = EVENTS, value_name = "TEXT")]
     pub(crate) error: Option<String>,
-    /// Those in this state: dead, awaiting_approval or queued.
+    /// Only events in this state: dead, awaiting_approval or queued.
     #[arg(long, help_heading = EVENTS, value_parser = parse_word::<State>)]
     pub(crate) state: Option<State>,
-    /// Those that were parked within this time (`2h`, `30m`), or since this moment (RFC 3339).
+    /// Only events that were parked within this time (`2h`, `30m`), or since this moment (RFC 3339).
     #[arg(long, help_heading = EVENTS, value_name = "2h", value_parser = parse_since)]
     pub(crate) since: Option<Since>,
 }
 
 impl FilterArgs {
-    /// The filter, as the function takes it.
+    /// The filter, as the replay function takes it.
     pub(crate) fn filter(&self, now: Timestamp) -> Filter {
         Filter {
             flow: self.flow.clone(),
@@ -55,19 +55,19 @@ impl FilterArgs {
     }
 }
 
-/// Who wants a change, and why. Both are kept: in an event's history, with a batch, or on the switchboard.
+/// Who makes a change, and why. Both are kept: in an event's history, with a batch, or on the switchboard.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ByAndReasonArgs {
-    /// Why: it is kept with what you do.
+    /// Why you do this. The reason is kept in the history.
     #[arg(long, value_name = "WHY", value_parser = parse_note)]
     pub(crate) reason: String,
-    /// Who you are. Without it, the one that AWS knows you as.
+    /// Your name, which is kept in the history. Without it, the name that AWS knows you by.
     #[arg(long, value_name = "NAME", value_parser = parse_note)]
     pub(crate) by: Option<String>,
 }
 
 impl ByAndReasonArgs {
-    /// An operation with who wants it, and why.
+    /// The operation with the operator's name and reason.
     pub(crate) async fn add_to(&self, cloud: &CloudClient, operation: Value) -> Value {
         let by = match &self.by {
             Some(by) => by.clone(),
@@ -77,22 +77,22 @@ impl ByAndReasonArgs {
     }
 }
 
-/// An operation with who wants it, and why.
+/// The operation with this name and this reason.
 pub(crate) fn with_author(mut operation: Value, by: &str, reason: &str) -> Value {
     operation["by"] = json!(by);
     operation["reason"] = json!(reason);
     operation
 }
 
-/// The most that the function lists or plans at once.
+/// The most events that the replay function lists or plans at once.
 pub(crate) const MAX_LISTED: u32 = Filter::MAX_LISTED;
 
-/// A number from one to this one.
+/// Reads a number from 1 to `most`.
 pub(crate) fn up_to(most: u32) -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(most))
 }
 
-/// From when on.
+/// The start of a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Since {
     Ago(Duration),
@@ -108,18 +108,18 @@ impl Since {
     }
 }
 
-/// The moment so long before another.
+/// The moment that is so long before another.
 pub(crate) fn moment_before(now: Timestamp, ago: Duration) -> Timestamp {
     Timestamp::from_millis(now.millis().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
 }
 
-/// The time.
+/// The time on this machine.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Reads a duration as flow files write it.
+/// Reads a duration, as flow files write it.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let read: StrDeserializer<'_, Error> = text.into_deserializer();
     duration(read).map_err(|error| error.to_string())
@@ -132,16 +132,16 @@ fn parse_since(text: &str) -> Result<Since, String> {
         .map_err(|error| format!("{error}, or `2026-11-16T10:00:00Z`"))
 }
 
-/// Reads a word that the ledger knows. The error lists them.
+/// Reads one of the ledger's words. The error lists all of them.
 fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(json!(text)).map_err(|error| error.to_string())
 }
 
-/// A name or a reason, as the history takes it.
+/// Reads a name or a reason, as the history takes it.
 pub(crate) fn parse_note(text: &str) -> Result<String, String> {
     match text.trim().chars().count() {
         1..=SignOff::MAX_CHARS => Ok(text.trim().to_owned()),
-        _ => Err(format!("it must say something, in at most {} characters", SignOff::MAX_CHARS)),
+        _ => Err(format!("write at least one character, and at most {}", SignOff::MAX_CHARS)),
     }
 }
 

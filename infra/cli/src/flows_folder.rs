@@ -1,4 +1,4 @@
-//! The flows folder: on disk, and as it was at a revision.
+//! The flows folder: on disk, and at a git revision.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,28 +9,32 @@ use shared::flows::{File, Flows};
 
 use crate::output;
 
-/// The folder that was named, or else the one that this project has.
+/// The folder that the command line names, or else that of the project around the working directory.
 pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf> {
     if let Some(folder) = named {
         return Ok(folder);
     }
-    let here = std::env::current_dir().context("cannot tell where we are")?;
+    let here =
+        std::env::current_dir().context("cannot read the working directory: change into the project's folder")?;
     let places = here.ancestors().flat_map(|above| [above.to_owned(), above.join("infra/flows")]);
     let found = places.into_iter().find(|folder| folder.join("sources.yaml").is_file());
-    found.context("there is no folder with a sources.yaml here or above: name the flows folder")
+    found.context(
+        "no folder here or above has a sources.yaml, so that there are no flows to read: change into the project's \
+         folder, or name the flows folder, as in `ledgerline flows check infra/flows`",
+    )
 }
 
-/// The files of the folder as they are.
+/// The files of the folder, from disk.
 pub(crate) fn read(folder: &Path) -> Result<Vec<File>> {
     Ok(read_files(folder)?)
 }
 
-/// The flows of the folder, if nothing is wrong with them. What is wrong is shown.
+/// The flows of the files; nothing, and their problems on standard error, where they have any.
 pub(crate) fn parse(files: &[File]) -> Option<Flows> {
-    Flows::parse(files).inspect_err(|problems| output::problems(problems, files)).ok()
+    Flows::parse(files).inspect_err(|problems| output::print_problems(problems, files)).ok()
 }
 
-/// The files of the folder as they were at a revision.
+/// The files of the folder at a git revision.
 pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
     let listed = git(folder, &["ls-tree", "-r", "--name-only", revision, "--", "."])?;
     let ours = |path: &&str| {
@@ -38,7 +42,7 @@ pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
     };
     let paths: Vec<&str> = listed.lines().filter(ours).collect();
     if paths.is_empty() {
-        bail!("{} has no flow files at {revision}", folder.display());
+        bail!("there is nothing to compare with: {} has no flow files at the revision {revision}", folder.display());
     }
     let show = |path: &str| git(folder, &["show", &format!("{revision}:./{path}")]);
     paths.into_iter().map(|path| Ok(File { path: path.to_owned(), text: show(path)? })).collect()
@@ -46,9 +50,11 @@ pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     let ran = Command::new("git").current_dir(folder).args(arguments).output();
-    let ran = ran.with_context(|| format!("cannot run git in {}", folder.display()))?;
+    let ran = ran.with_context(|| {
+        format!("cannot run git in {}: is git installed, and does the folder exist?", folder.display())
+    })?;
     if !ran.status.success() {
-        bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&ran.stderr).trim());
+        bail!("`git {}` failed: {}", arguments.join(" "), String::from_utf8_lossy(&ran.stderr).trim());
     }
-    String::from_utf8(ran.stdout).context("git answered with what is no text")
+    String::from_utf8(ran.stdout).context("git printed something that is not text")
 }

@@ -1,6 +1,6 @@
-//! Ctrl-c ends waiting, not the command: what there is to say is still said.
+//! Ctrl-c ends the waiting, not the command: the command still prints its last sentence.
 
-/// What the work comes to; nothing, where ctrl-c came first.
+/// The result of the work; nothing, where ctrl-c came first.
 pub(crate) async fn until_ctrl_c<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),

@@ -1,4 +1,4 @@
-//! `ledgerline latency`: how long events take from the door to their end, as CloudWatch knows it.
+//! `ledgerline latency`: how long events take from received to settled, by CloudWatch's metrics.
 
 use std::time::Duration;
 
@@ -18,36 +18,36 @@ Examples:
   ledgerline latency --window 15m --percentile 95
   ledgerline latency --window 24h --percentile 50,95,99.9 --flow lead-routing
 
-The time runs from when an event was received until it succeeded or was a no-op. What is parked or replayed waits
-for a human, and is not counted.
-Metrics do not name their stack: those of one account and region are added up.
-CloudWatch works out percentiles for whole stretches of the clock. Where the window lies in two of them, the
-higher percentile is shown: the true one is not above it.";
+The time runs from when an event was received until it succeeded or was a no-op. Events that were parked or replayed
+waited for a human, and are not counted.
+The metrics do not name their stack: all stacks of one account and region are added up.
+CloudWatch computes percentiles for whole stretches of the clock. Where the window lies in two of them, the command
+prints the higher percentile: the true one is not above it.";
 
 /// The most metrics that one request may ask for.
 const MAX_METRICS: usize = 500;
 
-/// Tell how long events take, from received to settled.
+/// Show how long events take, from received to settled.
 #[derive(Debug, Args)]
 pub(crate) struct LatencyArgs {
-    /// How far to look back.
+    /// How far to look back: whole minutes, from 1m to 24h.
     #[arg(long, value_name = "15m", default_value = "15m", value_parser = window)]
     window: Duration,
-    /// Which percentiles.
+    /// The percentiles to print, with commas between them.
     #[arg(long, value_name = "95", default_value = "50,95", value_delimiter = ',', value_parser = percentile)]
     percentile: Vec<String>,
-    /// Of this flow alone.
+    /// Only events of this flow.
     #[arg(long)]
     flow: Option<String>,
 }
 
-/// What became of events of a flow, how many, and how long it took.
+/// The events of a flow that settled in one state: how many, and how long they took.
 #[derive(Debug, PartialEq)]
 struct Row {
     flow: String,
     state: String,
     count: f64,
-    /// In milliseconds, one for each percentile that was asked for.
+    /// Milliseconds, one value for each percentile on the command line.
     percentiles: Vec<Option<f64>>,
 }
 
@@ -71,7 +71,7 @@ impl LatencyArgs {
         Ok(rows)
     }
 
-    /// The metrics that there are: one for each flow and each end that an event of it came to.
+    /// Lists the metrics: one for each flow and each state in which its events settled.
     async fn metrics(&self, cloud: &CloudClient) -> Result<Vec<Value>> {
         let mut input = json!({"Namespace": metric::NAMESPACE, "MetricName": metric::TIME_TO_SETTLED});
         if let Some(flow) = &self.flow {
@@ -86,10 +86,10 @@ impl LatencyArgs {
                 _ => return Ok(metrics),
             }
         }
-        bail!("there are too many metrics: name a --flow")
+        bail!("nothing is shown: CloudWatch lists more than 5,000 metrics of this kind. Name one flow with --flow")
     }
 
-    /// Asks for each metric how many there were, and for the percentiles of how long they took.
+    /// The query for the count and the percentiles of each metric.
     fn queries(&self, metrics: &[Value], now: Timestamp) -> Value {
         // The whole window as one stretch: percentiles of shorter ones cannot be added up.
         let end = now.floor(MINUTE) + MINUTE;
@@ -139,7 +139,7 @@ impl LatencyArgs {
 
     fn text(&self, rows: &[Row]) -> String {
         if rows.is_empty() {
-            return "Nothing was settled in that time. Metrics can be a minute or two behind.\n".into();
+            return "No event settled within that time. Metrics can be a minute or two behind.\n".into();
         }
         let percentile = |value: &Option<f64>| value.map_or_else(|| format!("{:>9}", "-"), millis);
         let cells = |row: &Row| {
@@ -151,7 +151,7 @@ impl LatencyArgs {
     }
 }
 
-/// How many pages of metrics are read at most: 500 metrics each.
+/// How many pages of metrics are read at most, with 500 metrics each.
 const PAGES: usize = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -162,11 +162,11 @@ fn millis(value: f64) -> String {
     format!("{text:>9}")
 }
 
-/// Whole minutes, and no more than CloudWatch keeps in full.
+/// Reads a window: whole minutes, and no more than CloudWatch keeps in full.
 fn window(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         span if span.as_secs().is_multiple_of(60) && (MINUTE..=Unit::Day.duration()).contains(&span) => Ok(span),
-        _ => Err("whole minutes, from 1m to 24h".into()),
+        _ => Err("write whole minutes, from 1m to 24h".into()),
     }
 }
 
@@ -175,7 +175,7 @@ fn percentile(text: &str) -> Result<String, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match number {
         Some(number) if plain && number > 0.0 && number < 100.0 => Ok(text.to_owned()),
-        _ => Err("a number between 0 and 100, as 95 or 99.9".into()),
+        _ => Err("write a number between 0 and 100, for example 95 or 99.9".into()),
     }
 }
 

@@ -1,11 +1,11 @@
 //! The operator's command.
 //!
-//! Each group of verbs is a module: [`flows`] says what the flow files mean; `dead`, `replay`, `decide` and
-//! `switch` ask the replay function of a [`cloud`]; `latency` asks its CloudWatch. A verb gathers, then shows:
-//! what it found is plain data first, so that `--json` and the tables for people tell the same.
+//! Each group of verbs is a module: [`flows`] reads the flow files; `dead`, `replay`, `decide` and `switch` invoke
+//! the replay function of a [`cloud`]; `latency` reads CloudWatch. A verb gathers plain data first and prints it
+//! last, so that `--json` and the tables for people hold the same.
 //!
-//! Deliberately absent: values of events. A plan or a report names places, shapes and keys; a page has the
-//! masked preview that the function makes.
+//! Deliberately absent: values of events. A plan or a report names places, shapes and keys; `dead show` prints the
+//! masked preview that the replay function makes.
 
 mod args;
 mod cloud;
@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 
 use cloud::{CloudArgs, CloudError};
 
-/// Ledgerline: partner webhooks in, each side effect at most once.
+/// Operate Ledgerline: list and replay parked events, decide on them, switch flows, check flow files.
 #[derive(Debug, Parser)]
 #[command(name = "ledgerline", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct OperatorCli {
@@ -47,85 +47,86 @@ pub struct OperatorCli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all is well
-  1  there are problems, a batch was stopped, or you said no
-  2  wrong usage, or a file that cannot be read
-  3  a change makes old events new again (flows diff)
-  4  refused: the function said no, and nothing was changed
-  5  not reached: AWS, the function, what it works with, or the local cloud; or an answer was lost
-  6  some were done, and some refused
+  0  the command did what you asked
+  1  the command found problems, you did not confirm, or the batch was stopped
+  2  the command line or a file is wrong; nothing was changed
+  3  the change makes old events new again (flows diff)
+  4  the replay function declined the operation; nothing was changed
+  5  AWS, the replay function, something that it needs, or the local cloud did not answer: a change may have been
+     made, and the message says where to look
+  6  the replay function did some of the operations and declined the others
 
-Colours are for terminals only, and NO_COLOR takes them away.";
+Colours are printed on terminals only. NO_COLOR=1 turns them off.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Look over what is parked. Nothing is changed.
+    /// Look at parked events. Changes nothing.
     #[command(subcommand)]
     Dead(dead::DeadVerb),
-    /// Tell what a replay would do for each event and each effect. Nothing is changed.
+    /// Show what a replay would do for each event and each effect. Changes nothing.
     #[command(after_help = replay::PLAN_EXAMPLES)]
     Plan(replay::PlanArgs),
-    /// Replay exactly what a plan said, or nothing.
+    /// Replay exactly what a plan showed, or nothing.
     #[command(after_help = replay::APPLY_EXAMPLES)]
     Apply(replay::ApplyArgs),
-    /// Send parked events through the queue again. What is done stays done.
+    /// Send parked events through the queue again. An effect that is done is not called again.
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArgs),
-    /// Stop a batch of replays. What is on its way goes on.
+    /// Stop a batch of replays. The events that it has sent go on.
     #[command(after_help = replay::STOP_EXAMPLES)]
     Stop(replay::StopArgs),
-    /// Approve what awaits it, as it is shown.
+    /// Approve events that await approval: their effects are called as you are shown.
     #[command(after_help = decide::APPROVAL_EXAMPLES)]
     Approve(decide::ApprovalArgs),
-    /// Say no to what awaits approval.
+    /// Reject events that await approval: their effects are never called.
     #[command(after_help = decide::APPROVAL_EXAMPLES)]
     Reject(decide::ApprovalArgs),
     /// Give up for good on events that are dead or await approval, with a sign-off.
     #[command(after_help = decide::DROP_EXAMPLES)]
     Drop(decide::DropArgs),
-    /// Say of an effect whether it happened, where nobody could know.
+    /// Record whether an effect happened, where the processor could not find out.
     #[command(after_help = decide::RESOLVE_EXAMPLES)]
     Resolve(decide::ResolveArgs),
-    /// Hold calls back: of a flow, of an integration, or all of them.
+    /// Pause calls to partners: those of a flow, those to an integration, or all of them.
     #[command(after_help = switch::EXAMPLES)]
     Pause(switch::PauseArgs),
-    /// Let calls go on that were held back.
+    /// Resume calls to partners that are paused.
     #[command(after_help = switch::EXAMPLES)]
     Resume(switch::ResumeArgs),
-    /// Make a flow do what its `safe_mode` says, for a while.
+    /// Turn a flow's safe mode on for a while, or off: it does what its `safe_mode` block says.
     #[command(after_help = switch::EXAMPLES)]
     SafeMode(switch::SafeModeArgs),
-    /// Change a flow's retry policy, or take that back.
+    /// Change a flow's retry policy without a deploy, or restore the one in its file.
     #[command(after_help = switch::EXAMPLES)]
     Policy(switch::PolicyArgs),
-    /// Show what is switched, what was turned last, and the newest batches of replays.
+    /// Show which switches are on, the last turns of switches, and the newest batches of replays.
     Status(switch::StatusArgs),
-    /// Tell how long events take, from received to settled.
+    /// Show how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
     Latency(latency::LatencyArgs),
-    /// Check, compare and try out flow files. Nothing is called, and only `schemas` writes files.
+    /// Check, compare and try out flow files. Calls no partner; only `schemas` writes files.
     #[command(subcommand)]
     Flows(flows::FlowsVerb),
     /// Print a completion script for your shell.
     #[command(after_help = completions::EXAMPLES)]
     Completions {
-        /// Which shell.
+        /// The shell that the script is for.
         shell: clap_complete::Shell,
     },
 }
 
 impl OperatorCli {
-    /// Does what was asked.
+    /// Runs the verb, and prints what comes of it.
     pub fn run(self) -> Result<CommandExit> {
         let OperatorCli { verb, json, at } = self;
-        let ran = verb.run(&at, json);
-        // A script reads the refusal where it would read the answer.
-        if let Some(CloudError::Declined(answer)) = ran.as_ref().err().and_then(|error| error.downcast_ref())
+        let result = verb.run(&at, json);
+        // A script reads why the function declined where it would read the answer.
+        if let Some(CloudError::Declined(answer)) = result.as_ref().err().and_then(|error| error.downcast_ref())
             && json
         {
-            output::json(answer);
+            output::print_answer(true, answer, String::new)?;
         }
-        ran
+        result
     }
 }
 
@@ -137,8 +138,8 @@ impl Verb {
             Verb::Apply(apply) => apply.run(at, json),
             Verb::Replay(replay) => replay.run(at, json),
             Verb::Stop(stop) => stop.run(at, json),
-            Verb::Approve(question) => question.run(decide::ApproveOrReject::Approve, at, json),
-            Verb::Reject(question) => question.run(decide::ApproveOrReject::Reject, at, json),
+            Verb::Approve(events) => events.run(decide::ApproveOrReject::Approve, at, json),
+            Verb::Reject(events) => events.run(decide::ApproveOrReject::Reject, at, json),
             Verb::Drop(drop) => drop.run(at, json),
             Verb::Resolve(resolve) => resolve.run(at, json),
             Verb::Pause(pause) => pause.run(at, json),
@@ -153,41 +154,40 @@ impl Verb {
     }
 }
 
-/// What a run comes to.
+/// How a run of the command ends. Each kind has an exit code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandExit {
-    /// All is well.
+    /// The command did what it was asked.
     Success,
-    /// There are problems, and they were shown; or something was not done after all.
+    /// The command printed problems; or the operator did not confirm; or a batch was stopped.
     Problems,
-    /// It could not even be tried: the words or the files are wrong.
+    /// The command line or a file is wrong: nothing was sent.
     Usage,
-    /// A change makes old events new again.
+    /// A change of the flow files makes old events new again.
     ResetsDedup,
-    /// The function said no.
+    /// The replay function declined the operation.
     Declined,
-    /// AWS, the function, what it works with or the local cloud was not reached.
+    /// AWS, the replay function, something that it needs, or the local cloud did not answer.
     Unreached,
-    /// Some were done, and some refused.
+    /// The replay function did some of the operations and declined the others.
     PartlyDone,
 }
 
 impl CommandExit {
-    /// What an error comes to. A reader that has gone is none: it has read what it wanted.
-    pub fn of(error: &anyhow::Error) -> Self {
-        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    /// How a run ends that an error ended. A closed pipe is no error: its reader has read what it wanted.
+    pub fn of_error(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<CloudError>() {
             Some(CloudError::Declined(_)) => CommandExit::Declined,
             Some(CloudError::Unreached(_)) => CommandExit::Unreached,
-            None if error.downcast_ref().is_some_and(gone) => CommandExit::Success,
+            None if error.downcast_ref().is_some_and(output::is_closed_pipe) => CommandExit::Success,
             None => CommandExit::Usage,
         }
     }
 }
 
 impl From<CommandExit> for ExitCode {
-    fn from(verdict: CommandExit) -> Self {
-        ExitCode::from(match verdict {
+    fn from(exit: CommandExit) -> Self {
+        ExitCode::from(match exit {
             CommandExit::Success => 0,
             CommandExit::Problems => 1,
             CommandExit::Usage => 2,

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use ledgerline::{CommandExit, OperatorCli};
+use ledgerline::{CommandExit, OperatorCli, output};
 
 fn main() -> ExitCode {
-    let verdict = OperatorCli::parse().run().unwrap_or_else(|error| {
-        let verdict = CommandExit::of(&error);
-        if verdict != CommandExit::Success {
-            anstream::eprintln!("{error:#}");
+    let exit = OperatorCli::parse().run().unwrap_or_else(|error| {
+        let exit = CommandExit::of_error(&error);
+        if exit != CommandExit::Success {
+            output::print_notice(&format!("{error:#}\n"));
         }
-        verdict
+        exit
     });
-    verdict.into()
+    exit.into()
 }

@@ -1,10 +1,10 @@
-//! Who operates: it goes into the history of events.
+//! The operator's name, which goes into the history of events.
 
 use std::process::Command;
 
 use shared::ledger::SignOff;
 
-/// A name that is never empty and never too long. Of a long one the end is kept: there a role's session is.
+/// The operator's name, never empty and never too long. Of a long ARN the end is kept: a role's session is there.
 pub(crate) fn operator_name(arn: Option<&str>, user: Option<&str>, host: &str) -> String {
     let user = user.filter(|user| !user.trim().is_empty()).unwrap_or("somebody");
     let name = arn.map_or_else(|| format!("{user}@{host}"), str::to_owned);
@@ -14,7 +14,7 @@ pub(crate) fn operator_name(arn: Option<&str>, user: Option<&str>, host: &str) -
     }
 }
 
-/// This machine's name.
+/// The name of this machine.
 pub(crate) fn host_name() -> String {
     let named = Command::new("uname").arg("-n").output().ok();
     let name = named.and_then(|named| String::from_utf8(named.stdout).ok()).unwrap_or_default();

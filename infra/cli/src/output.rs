@@ -1,7 +1,7 @@
-//! How things look: problems with the lines they are on, tables, colours.
+//! What the command prints: tables, problems with their lines, colours; and where its reader is gone.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -15,19 +15,42 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 
-/// A text in a style. [`anstream`] takes the style away where it is not wanted.
-pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
-    format!("{style}{text}{style:#}")
+/// Prints what a verb found: JSON for scripts, or a text for people.
+///
+/// Where the reader is gone, as `head` goes, the verb has still done its work: its exit code says how that ended.
+pub(crate) fn print_answer(as_json: bool, answer: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
+    print_text(&if as_json { format!("{answer:#}\n") } else { text() })
 }
 
-/// `1 flow`, `2 flows`.
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+/// Prints a text on standard output. A closed pipe is no error.
+pub(crate) fn print_text(text: &str) -> io::Result<()> {
+    match print_or_end(text) {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        printed => printed,
+    }
 }
 
-/// Shows problems, each with its line.
-pub(crate) fn problems(problems: &Problems, files: &[File]) {
-    anstream::eprint!("{}", render(problems, files, &Renderer::styled()));
+/// Prints a text on standard output. A closed pipe is an error, which ends a verb that goes on forever.
+pub(crate) fn print_or_end(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Prints a text on standard error, for the person at the terminal. Where that is closed, there is none.
+pub fn print_notice(text: &str) {
+    let mut out = anstream::stderr();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether the reader of a pipe is gone.
+pub(crate) fn is_closed_pipe(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::BrokenPipe
+}
+
+/// Prints problems on standard error, each with its line.
+pub(crate) fn print_problems(problems: &Problems, files: &[File]) {
+    print_notice(&render(problems, files, &Renderer::styled()));
 }
 
 /// Problems as text, each with its line.
@@ -60,12 +83,7 @@ pub(crate) fn problems_as_json(problems: &[Problem]) -> Value {
     problems.iter().map(problem).collect()
 }
 
-/// Prints rows with aligned columns.
-pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) {
-    anstream::print!("{}", columns(head, rows));
-}
-
-/// Rows with aligned columns, as text.
+/// A table: a head and rows, with aligned columns.
 pub(crate) fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| printable(cell))).collect();
     let widths: [usize; N] = std::array::from_fn(|column| {
@@ -80,12 +98,12 @@ pub(crate) fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> 
     [styled(BOLD, line(head))].into_iter().chain(rows).map(|line| line + "\n").collect()
 }
 
-/// A text on one line, and nothing in it that a terminal would obey: partners and senders wrote some of it.
+/// A text on one line, without the characters that a terminal would obey: partners and senders wrote some of it.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The start of a text that may be long.
+/// The first characters of a text that may be long.
 pub(crate) fn short(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -93,21 +111,14 @@ pub(crate) fn short(text: &str, longest: usize) -> String {
     }
 }
 
-/// Prints a text. A reader that has gone, as `head` goes, is an error that ends the command.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut out = anstream::stdout();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+/// A text in a style. [`anstream`] takes the style away where it is not wanted.
+pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
 }
 
-/// Prints what a verb found: an answer for scripts, or a text for people.
-pub(crate) fn print_answer(as_json: bool, answer: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
-    if as_json { print(&format!("{answer:#}\n")) } else { print(&text()) }
-}
-
-/// Prints a value for scripts.
-pub(crate) fn json(value: &Value) {
-    println!("{value:#}");
+/// `1 flow`, `2 flows`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Events in files: a body alone, or `{"headers": {…}, "body": {…}}`.
+//! Sample events from files: a body alone, or `{"headers": {…}, "body": {…}}`.
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
@@ -16,14 +16,14 @@ pub(crate) struct SampleEvent {
     headers: Map<String, Value>,
 }
 
-/// Why an event would not be accepted. No value is named.
+/// Why the intake would not accept an event. It names no value.
 #[derive(Debug)]
 pub(crate) struct NotAccepted(pub(crate) String);
 
 impl SampleEvent {
-    /// Reads an event.
+    /// Reads an event from its JSON.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let body: Value = serde_json::from_str(text).context("this is not JSON")?;
+        let body: Value = serde_json::from_str(text).context("the event is not JSON")?;
         Ok(match body {
             Value::Object(mut both) if is_wrapped(&both) => {
                 let headers = both.remove("headers").and_then(|headers| headers.as_object().cloned());
@@ -33,7 +33,7 @@ impl SampleEvent {
         })
     }
 
-    /// The flows whose source would call this event by their type.
+    /// The flows that take an event of this type.
     pub(crate) fn flows<'f>(&self, flows: &'f Flows) -> Vec<&'f Flow> {
         let takes = |flow: &&Flow| {
             let source = flows.source(&flow.on.source);
@@ -42,9 +42,9 @@ impl SampleEvent {
         flows.all().filter(takes).collect()
     }
 
-    /// The event that a flow would make of it: validated, trimmed, keyed.
+    /// The event that the intake would make of it for a flow: validated, trimmed, keyed.
     pub(crate) fn event(&self, flow: &Flow, flows: &Flows, now: Timestamp) -> Result<Event, NotAccepted> {
-        let unknown = || NotAccepted("it names a version of the schema that the flow does not have".into());
+        let unknown = || NotAccepted("the event names a schema version that the flow does not have".into());
         let version = flow.version_of(&self.body).ok_or_else(unknown)?;
         let (_, schema) = flow.schemas().find(|(known, _)| *known == version).ok_or_else(unknown)?;
         let contract = Contract::compile(schema).map_err(NotAccepted)?;
@@ -73,7 +73,7 @@ fn is_wrapped(fields: &Map<String, Value>) -> bool {
 
 fn sentence(violations: &[SchemaViolation]) -> String {
     let each: Vec<String> = violations.iter().map(|v| format!("{} breaks `{}`", place(&v.pointer), v.rule)).collect();
-    format!("it does not match the schema: {}", each.join(", "))
+    format!("the event does not match the schema: {}", each.join(", "))
 }
 
 fn place(pointer: &str) -> &str {

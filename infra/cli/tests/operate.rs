@@ -173,7 +173,7 @@ fn a_change_that_the_function_could_not_finish_may_have_been_made() {
     for (change, told) in [
         (&["replay", "aa"][..], "It may have been done: look at `ledgerline dead show aa` before you try again"),
         (&["stop", "b-1"], "It may have been done: look at `ledgerline status` before you try again"),
-        (&["apply", "aa=1", "bb=2"], "not reached bb: the queue is unavailable"),
+        (&["apply", "aa=1", "bb=2"], "no answer for bb: the queue is unavailable"),
     ] {
         let before = function.asked().len();
         let output = ledgerline(&function, &[change, &word].concat());
@@ -198,7 +198,7 @@ fn a_batch_is_begun_for_what_the_list_does_not_reach() {
         let output = ledgerline(&function, &replay);
         assert_eq!(code(&output), 0, "{}", words(&output));
         assert_eq!(words(&output).contains("None of the 5,000 newest"), more, "{}", words(&output));
-        assert_eq!(words(&output).contains("Nothing was begun"), !more, "{}", words(&output));
+        assert_eq!(words(&output).contains("No batch was started"), !more, "{}", words(&output));
         assert_eq!(function.asked().iter().filter(|request| request.body["op"] == "batch").count(), begun);
     }
 }

@@ -100,9 +100,11 @@ fn a_diff_tells_what_changed_and_takes_no_layout_for_a_change() {
     let changed = diff(&folder);
     let told = words(&changed);
     assert_eq!(code(&changed), 0, "{told}");
-    for line in
-        ["on.type was `lead.created`, is `lead.made`", "ttl was `24h`, is `48h`", "effects.notify.needs is gone"]
-    {
+    for line in [
+        "on.type changed from `lead.created` to `lead.made`",
+        "ttl changed from `24h` to `48h`",
+        "effects.notify.needs was removed",
+    ] {
         assert!(told.contains(line), "{line} in {told}");
     }
     assert!(!told.contains("on.source"), "{told}");
@@ -187,6 +189,39 @@ fn keys_tell_collisions_from_repeats_and_near_misses() {
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(words(&ledgerline(&["completions", shell])).contains("ledgerline"), "{shell}");
+    }
+}
+
+/// As `ledgerline completions bash | head -1` closes it. The exit code stays that of the verb.
+#[test]
+fn a_closed_pipe_ends_every_verb_quietly() {
+    let folder = repository("closed-pipe");
+    edit(&folder.join("flows/leads.yaml"), "key:\n  version: 1", "key:\n  version: 2");
+    let folder = folder.to_string_lossy();
+    let export = scratch("closed-pipe-keys").join("export.jsonl");
+    std::fs::write(&export, "{}").expect("it is written");
+    for (arguments, expected) in [
+        (&["completions", "bash"][..], 0),
+        (&["--help"], 0),
+        (&["flows", "check"], 0),
+        (&["flows", "check", "--json"], 0),
+        (&["flows", "diff", "HEAD", &folder], 3),
+        (&["flows", "keys", &export.to_string_lossy()], 0),
+        (&["flows", "plan", "events/lead-created.json"], 0),
+        (&["flows", "plan", "events/lead-created.json", "--json"], 0),
+        // These write to standard error, which is closed, too.
+        (&["flows", "check", "infra"], 2),
+        (&["replay", "--reason", "it is back"], 2),
+    ] {
+        let (_, closed) = std::io::pipe().expect("a pipe");
+        let (_, closed_too) = std::io::pipe().expect("a pipe");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ledgerline"));
+        let command = command.current_dir(root()).args(arguments);
+        let status = command.stdout(closed).stderr(closed_too).status().expect("it runs");
+        assert_eq!(status.code(), Some(expected), "{arguments:?}");
+        let (_, closed) = std::io::pipe().expect("a pipe");
+        let output = command.stdout(closed).stderr(std::process::Stdio::piped()).output().expect("it runs");
+        assert_eq!(output.stderr.is_empty(), expected != 2, "{arguments:?}: {}", words(&output));
     }
 }
 

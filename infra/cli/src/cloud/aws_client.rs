@@ -37,14 +37,14 @@ const ANSWER: Duration = Duration::from_secs(35);
 /// How long credentials may take to be found.
 const CREDENTIALS: Duration = Duration::from_secs(15);
 
-/// AWS, or what stands for it.
+/// A client for AWS, or for an emulator of it.
 #[derive(Debug)]
 pub(super) struct AwsClient {
     pub(super) aws: SdkConfig,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
-/// One request: all of them are POST, and JSON.
+/// One request. All of them are POST requests with JSON.
 #[derive(Debug)]
 pub(super) struct AwsRequest {
     /// The service, as hosts and signatures name it.
@@ -55,7 +55,7 @@ pub(super) struct AwsRequest {
     pub(super) body: String,
 }
 
-/// An answer, whatever its status.
+/// A response, whatever its status.
 #[derive(Debug)]
 pub(super) struct AwsResponse {
     pub(super) status: StatusCode,
@@ -69,29 +69,34 @@ impl AwsClient {
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(CONNECT));
         let tls = HttpsConnectorBuilder::new().with_native_roots();
-        let tls = tls.map_err(|error| anyhow!("this machine has no root certificates: {error}"))?;
+        let tls = tls.map_err(|error| {
+            anyhow!(
+                "nothing was sent: this machine has no root certificates to check AWS's by ({error}). Install the \
+                 package ca-certificates"
+            )
+        })?;
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .build(tls.https_or_http().enable_http1().wrap_connector(tcp));
         Ok(Self { aws, client })
     }
 
-    /// Sends a request once. The outer error is one that another try would meet again.
+    /// Sends a request once. The outer error is one that another try would meet again, too.
     pub(super) async fn send(&self, request: &AwsRequest) -> Result<Result<AwsResponse, NoAnswer>> {
         let signed = self.sign(request).await?;
         Ok(match timeout(ANSWER, self.exchange(signed)).await {
             Ok(answer) => answer,
-            Err(_) => Err(NoAnswer::Lost(format!("nothing for {} seconds", ANSWER.as_secs()))),
+            Err(_) => Err(NoAnswer::Lost(format!("no answer within {} seconds", ANSWER.as_secs()))),
         })
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<AwsResponse, NoAnswer> {
         let response = self.client.request(request).await.map_err(|error| match error.is_connect() {
-            true => NoAnswer::NotSent("cannot connect".into()),
-            false => NoAnswer::Lost("the connection was cut off".into()),
+            true => NoAnswer::NotSent("the connection was refused or timed out".into()),
+            false => NoAnswer::Lost("the connection broke off".into()),
         })?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(|_| NoAnswer::Lost("the answer was cut off".into()))?;
+        let body = body.collect().await.map_err(|_| NoAnswer::Lost("the answer broke off".into()))?;
         Ok(AwsResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 
@@ -117,7 +122,7 @@ impl AwsClient {
         Ok(signed)
     }
 
-    /// Where a service is.
+    /// The URL of a service.
     pub(super) fn endpoint(&self, service: &str) -> String {
         let region = self.aws.region().map_or("", |region| region.as_ref());
         match self.aws.endpoint_url() {
@@ -127,31 +132,34 @@ impl AwsClient {
     }
 
     async fn credentials(&self) -> Result<aws_sdk_sts::config::Credentials> {
-        let provider = self.aws.credentials_provider().ok_or_else(|| no_credentials("nothing is configured"))?;
+        let provider = self.aws.credentials_provider().ok_or_else(|| no_credentials("none are configured"))?;
         match timeout(CREDENTIALS, provider.provide_credentials()).await {
             Ok(found) => found.map_err(|error| no_credentials(&causes(&error)).into()),
-            Err(_) => Err(no_credentials("looking for them took too long").into()),
+            Err(_) => Err(no_credentials("they were not found within 15 seconds").into()),
         }
     }
 }
 
-/// Where a region's services are.
+/// The domain of a region's services.
 fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
 }
 
 fn no_region() -> CloudError {
-    CloudError::Unreached("no AWS region is set: say --region, or set AWS_REGION; `--local` is the local cloud".into())
+    CloudError::Unreached(
+        "nothing was sent: no AWS region is set. Add --region, or set AWS_REGION; for the local cloud, add --local"
+            .into(),
+    )
 }
 
 fn no_credentials(why: &str) -> CloudError {
     CloudError::Unreached(format!(
-        "there are no usable AWS credentials ({why}): say --profile, and `aws sso login --profile …` if it is one of \
-         IAM Identity Center; `--local` is the local cloud"
+        "nothing was sent: there are no usable AWS credentials ({why}). Add --profile NAME; for a profile of IAM \
+         Identity Center, run `aws sso login --profile NAME` first; for the local cloud, add --local"
     ))
 }
 
-/// An error and what is behind it, on one line.
+/// An error and its causes, on one line.
 fn causes(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,4 +1,4 @@
-//! What an answer without the answer means, and what to do about it.
+//! Why a request had no answer that counts, whether it may be repeated, and what to tell the operator.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -7,27 +7,27 @@ use shared::effects::outcome::NoAnswer;
 
 use super::aws_client::AwsResponse;
 
-/// Whether something may be asked again after its answer was lost.
+/// Whether a request may be repeated after its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// It changes nothing.
+    /// The operation changes nothing.
     Always,
-    /// It changes something: only if it surely was not seen.
+    /// The operation changes something: repeat it only if the function surely did not receive it.
     IfNotSent,
 }
 
-/// Why one try had no answer that counts.
+/// Why one request had no answer that counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CallFailure {
-    /// It was not seen.
+    /// The function did not receive it.
     NotSent(String),
-    /// It may have been seen.
+    /// The function may have received it.
     AnswerLost(String),
-    /// The function saw it, and what it works with gave it no answer: it may have got somewhere.
+    /// The function received it, and the ledger or the queue gave it no answer: it may have been done.
     DependencyUnavailable(String),
-    /// The function saw it, and failed: it may have got somewhere.
+    /// The function received it, and crashed or ran out of time: it may have been done.
     FunctionFailed(String),
-    /// It was turned away, and will be again.
+    /// AWS denied it, and would deny it again.
     Denied(String),
 }
 
@@ -41,6 +41,7 @@ impl From<NoAnswer> for CallFailure {
 }
 
 impl CallFailure {
+    /// Whether the request may be sent again.
     pub(super) fn may_repeat(&self, repeat: Repeat) -> bool {
         match self {
             CallFailure::NotSent(_) => true,
@@ -49,21 +50,23 @@ impl CallFailure {
         }
     }
 
-    /// A sentence for the operator: what happened, and what to do next.
-    pub(super) fn sentence(&self, asked: &str, hint: &str, next: &str) -> String {
+    /// The error for the operator: what happened, what it means, what to do next.
+    pub(super) fn sentence(&self, destination: &str, hint: &str, next: &str) -> String {
         match self {
-            CallFailure::NotSent(why) => format!("{asked} was not reached ({why}): {hint} Nothing was changed."),
-            CallFailure::AnswerLost(why) => format!("{asked} gave no answer ({why}). {next}."),
+            CallFailure::NotSent(why) => format!("{destination} was not reached ({why}). Nothing was changed. {hint}"),
+            CallFailure::AnswerLost(why) => format!("{destination} gave no answer ({why}). {next}."),
             CallFailure::DependencyUnavailable(why) => {
-                format!("{asked} was reached, but not all that it needs: {why}. {next}.")
+                format!("{destination} got no answer from the ledger or the queue ({why}). {next}.")
             }
-            CallFailure::FunctionFailed(why) => format!("{asked} failed: {why}. Its log says more. {next}."),
-            CallFailure::Denied(why) => format!("{asked} cannot be used: {why}"),
+            CallFailure::FunctionFailed(why) => {
+                format!("{destination} failed: {why}. Its log has the details. {next}.")
+            }
+            CallFailure::Denied(why) => format!("{destination} cannot be used, and nothing was changed: {why}"),
         }
     }
 }
 
-/// The answer, if it is one that counts.
+/// The response, if it is the function's own answer.
 pub(super) fn check_response(answer: AwsResponse) -> Result<AwsResponse, CallFailure> {
     let aws_message = || aws_message(&answer.body);
     Err(match answer.status {
@@ -74,14 +77,14 @@ pub(super) fn check_response(answer: AwsResponse) -> Result<AwsResponse, CallFai
             Some(why) => CallFailure::DependencyUnavailable(why),
             None => return Ok(answer),
         },
-        StatusCode::TOO_MANY_REQUESTS => CallFailure::NotSent(format!("too many requests: {}", aws_message())),
+        StatusCode::TOO_MANY_REQUESTS => CallFailure::NotSent(format!("AWS throttles requests: {}", aws_message())),
         StatusCode::BAD_REQUEST if is_throttled(&answer.body) => CallFailure::NotSent(aws_message()),
         StatusCode::FORBIDDEN => CallFailure::Denied(format!(
-            "{}. Are these the right account and region? The role needs lambda:InvokeFunction on the replay \
-             function, and cloudwatch:ListMetrics and GetMetricData",
+            "{}. Check the account and the region; your role needs lambda:InvokeFunction on the replay function, \
+             and cloudwatch:ListMetrics and cloudwatch:GetMetricData",
             aws_message()
         )),
-        StatusCode::NOT_FOUND => CallFailure::Denied(format!("{}. Are --stack and --region right?", aws_message())),
+        StatusCode::NOT_FOUND => CallFailure::Denied(format!("{}. Check --stack and --region", aws_message())),
         status if status.is_server_error() => {
             CallFailure::AnswerLost(format!("{}: {}", status.as_u16(), aws_message()))
         }
@@ -89,22 +92,22 @@ pub(super) fn check_response(answer: AwsResponse) -> Result<AwsResponse, CallFai
     })
 }
 
-/// What the function says where the ledger or the queue gave it no answer.
+/// The function's error where the ledger or the queue gave it no answer.
 fn dependency_error(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Told {
+    struct Unavailable {
         unavailable: bool,
         error: String,
     }
-    serde_json::from_slice(body).ok().filter(|told: &Told| told.unavailable).map(|told| told.error)
+    serde_json::from_slice(body).ok().filter(|answer: &Unavailable| answer.unavailable).map(|answer| answer.error)
 }
 
-/// CloudWatch says so by the kind of its error alone.
+/// Whether AWS throttled the request. CloudWatch says so by the type of its error alone.
 fn is_throttled(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains("Throttl")
 }
 
-/// What AWS says in an error.
+/// The message in an error of AWS.
 fn aws_message(body: &[u8]) -> String {
     let error: Value = serde_json::from_slice(body).unwrap_or_default();
     let named = ["errorMessage", "Message", "message", "__type"].iter().find_map(|name| error[name].as_str());
@@ -149,6 +152,9 @@ mod tests {
         let failure = check_response(failed).expect_err("it failed");
         assert!(!failure.may_repeat(Repeat::Always));
         let told = failure.sentence("the function l-replay", "", "Look at `ledgerline status`");
-        assert_eq!(told, "the function l-replay failed: timed out. Its log says more. Look at `ledgerline status`.");
+        assert_eq!(
+            told,
+            "the function l-replay failed: timed out. Its log has the details. Look at `ledgerline status`."
+        );
     }
 }

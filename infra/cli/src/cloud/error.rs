@@ -1,26 +1,26 @@
-//! Why something could not be done, where it is not the user's own input that is wrong.
+//! The errors of operating a cloud: the function declined, or there was no answer.
 
 use serde_json::Value;
 
 /// What went wrong beyond this machine. Each kind has an exit code of its own.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CloudError {
-    /// The function said no: this is its answer.
-    #[error("refused: {}", .0["error"].as_str().unwrap_or("it did not say why"))]
+    /// The replay function declined the operation: this is its answer.
+    #[error("declined, and nothing was changed: {}", .0["error"].as_str().unwrap_or("the function gave no reason"))]
     Declined(Value),
-    /// AWS, the function, what it works with or the local cloud was not reached, or an answer was lost.
+    /// AWS, the function, something that it needs, or the local cloud did not answer.
     #[error("{0}")]
     Unreached(String),
 }
 
 impl CloudError {
-    /// The answer, if it is one and not a refusal.
+    /// The answer, unless the function declined.
     ///
-    /// The page of an event has an `error`, too: the last one that the event met. It also names the event's
-    /// `id`, and a refusal never does.
+    /// The page of an event has an `error`, too: the last one that the event met. It also has the event's `id`,
+    /// and an answer that declines never does.
     pub(crate) fn check(answer: Value) -> Result<Value, CloudError> {
-        let refused = answer["error"].is_string() && answer["id"].is_null();
-        if refused { Err(CloudError::Declined(answer)) } else { Ok(answer) }
+        let declined = answer["error"].is_string() && answer["id"].is_null();
+        if declined { Err(CloudError::Declined(answer)) } else { Ok(answer) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which cloud is meant: the options, and the files of the local one.
+//! The cloud that an operation goes to: by the options, or by the file of the local cloud.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,39 +13,57 @@ use serde::Deserialize;
 
 use super::CloudError;
 
-const CLOUD: &str = "Which cloud (for all but flows)";
+const STACK_VARIABLE: &str = "LEDGERLINE_STACK";
+const DEFAULT_STACK: &str = "ledgerline";
 
-/// Which cloud. For the verbs that operate one.
+/// The heading in the help.
+const CLOUD: &str = "Which cloud (all verbs but flows and completions)";
+
+/// The options that choose a cloud.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CloudArgs {
-    /// The local cloud that `make run` has up, in this folder's project.
+    /// Operate the local cloud that `make run` started in this project.
     #[arg(long, global = true, help_heading = CLOUD, conflicts_with_all = ["profile", "region"])]
     local: bool,
-    /// The profile of your AWS configuration, whatever the environment says.
+    /// Use this profile of your AWS configuration, and not the credentials in the environment.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "NAME")]
     profile: Option<String>,
-    /// The AWS region.
+    /// The AWS region that the stack is deployed in.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "REGION")]
     region: Option<String>,
-    /// The stack that was deployed.
+    /// The name of the deployed stack.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "NAME", value_parser = stack,
-          env = "LEDGERLINE_STACK", default_value = "ledgerline")]
+          env = STACK_VARIABLE, default_value = DEFAULT_STACK)]
     stack: String,
 }
 
-/// A cloud that was found, and may be reachable.
+/// A cloud that an operation can be sent to.
 #[derive(Debug)]
 pub(super) struct CloudTarget {
     pub(super) aws: SdkConfig,
     /// The replay function's name.
     pub(super) function: String,
-    /// What to look at when it does not answer.
+    /// What the operator should check when the cloud does not answer.
     pub(super) hint: &'static str,
 }
 
 impl CloudArgs {
-    pub(super) async fn place(&self) -> Result<CloudTarget> {
+    pub(super) async fn target(&self) -> Result<CloudTarget> {
         if self.local { self.on_this_machine().await } else { Ok(self.in_aws().await) }
+    }
+
+    /// A command that operates the same cloud when it is pasted: `ledgerline --local status`.
+    pub(crate) fn command(&self, verb: &str) -> String {
+        self.command_where(&std::env::var(STACK_VARIABLE).unwrap_or_else(|_| DEFAULT_STACK.into()), verb)
+    }
+
+    /// The same, where a command without `--stack` means this stack.
+    fn command_where(&self, default_stack: &str, verb: &str) -> String {
+        let stack = Some(&self.stack).filter(|stack| *stack != default_stack);
+        let options = [("--profile", self.profile.as_ref()), ("--region", self.region.as_ref()), ("--stack", stack)];
+        let options = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", quoted(value?))));
+        let local = if self.local { " --local" } else { "" };
+        format!("ledgerline{local}{} {verb}", options.collect::<String>())
     }
 
     async fn in_aws(&self) -> CloudTarget {
@@ -57,24 +75,41 @@ impl CloudArgs {
             None => aws.load().await,
             Some(profile) => with_credentials_of(profile, aws.profile_name(profile).load().await),
         };
-        let hint = "are the region, the network and AWS_ENDPOINT_URL, if it is set, what you think?";
+        let hint = "Check the network, the region, and AWS_ENDPOINT_URL if it is set.";
         CloudTarget { aws, function: format!("{}-replay", self.stack), hint }
     }
 
     async fn on_this_machine(&self) -> Result<CloudTarget> {
-        let here = std::env::current_dir().context("cannot tell where we are")?;
+        let here =
+            std::env::current_dir().context("cannot read the working directory: change into the project's folder")?;
         let Address { endpoint, functions } = Address::find(&here)?;
-        // The emulator takes any credentials, and these open nothing elsewhere.
+        // The emulator takes any credentials; these are valid nowhere else.
         let aws = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("test", "test", None, None, "local"))
             .endpoint_url(endpoint);
-        let function = functions.get("replay").context("the local cloud has no replay function")?.clone();
-        Ok(CloudTarget { aws: aws.load().await, function, hint: "is `make run` still up?" })
+        let function = functions
+            .get("replay")
+            .context(
+                "the local cloud has no replay function: stop it with `make stop` and start it again with `make run`",
+            )?
+            .clone();
+        Ok(CloudTarget {
+            aws: aws.load().await,
+            function,
+            hint: "Start the local cloud with `make run`, if it is not running.",
+        })
     }
 }
 
-/// The SDK would take the environment's credentials before the profile's: of another account, perhaps.
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+:".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// The configuration with the profile's own credentials. The SDK would take those of the environment first, which
+/// may be of another account.
 fn with_credentials_of(profile: &str, aws: SdkConfig) -> SdkConfig {
     // The profile may assume a role, which is asked for in a region.
     let asked_in = ProviderConfig::without_region().with_region(aws.region().cloned());
@@ -82,7 +117,7 @@ fn with_credentials_of(profile: &str, aws: SdkConfig) -> SdkConfig {
     aws.to_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build()
 }
 
-/// What the local cloud tells of itself while it runs.
+/// The address that the local cloud writes down while it runs.
 #[derive(Debug, Deserialize)]
 struct Address {
     endpoint: String,
@@ -93,22 +128,60 @@ impl Address {
     fn find(here: &Path) -> Result<Self> {
         let mut places = here.ancestors().map(|above| above.join(".local/run/cloud.json"));
         let file: PathBuf = places.find(|file| file.is_file()).ok_or_else(|| {
-            CloudError::Unreached("no local cloud is up here or above: start one with `make run`".into())
+            CloudError::Unreached("no local cloud runs in this folder's project: start one with `make run` in another terminal, or change into \
+                 the project that has one"
+                    .into(),)
         })?;
-        let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("{} is damaged: start `make run` anew", file.display()))
+        let text = std::fs::read(&file)
+            .with_context(|| format!("cannot read the local cloud's address in {}", file.display()))?;
+        serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "the local cloud's address in {} is damaged: stop the cloud with `make stop` and start it again with \
+                 `make run`",
+                file.display()
+            )
+        })
     }
 }
 
-/// A stack's name, as CloudFormation takes it. It becomes a part of a path.
+/// Reads a stack's name, as CloudFormation takes it. It becomes a part of a path.
 fn stack(name: &str) -> Result<String, String> {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    if plain && !name.is_empty() { Ok(name.to_owned()) } else { Err("letters, digits and hyphens".into()) }
+    if plain && !name.is_empty() { Ok(name.to_owned()) } else { Err("write letters, digits and hyphens only".into()) }
+}
+
+#[cfg(test)]
+impl CloudArgs {
+    /// The options of a command that names no cloud.
+    pub(crate) fn unnamed() -> Self {
+        let stack = std::env::var(STACK_VARIABLE).unwrap_or_else(|_| DEFAULT_STACK.into());
+        Self { local: false, profile: None, region: None, stack }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suggested_command_goes_to_the_same_cloud() {
+        let args = |local: bool, profile: Option<&str>, stack: &str| CloudArgs {
+            local,
+            profile: profile.map(str::to_owned),
+            region: profile.map(|_| "eu-central-1".to_owned()),
+            stack: stack.to_owned(),
+        };
+        assert_eq!(args(false, None, "ledgerline").command_where("ledgerline", "status"), "ledgerline status");
+        assert_eq!(args(true, None, "shop").command_where("shop", "status"), "ledgerline --local status");
+        assert_eq!(
+            args(false, None, "ledgerline").command_where("shop", "status"),
+            "ledgerline --stack ledgerline status"
+        );
+        assert_eq!(
+            args(false, Some("my prod"), "shop").command_where("ledgerline", "status"),
+            "ledgerline --profile 'my prod' --region eu-central-1 --stack shop status"
+        );
+    }
 
     #[test]
     fn a_stack_is_named_as_cloudformation_takes_it() {

@@ -11,16 +11,16 @@ use crate::{CommandExit, output};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  ledgerline dead list --since 2h                       what was parked in the last two hours
+  ledgerline dead list --since 2h                       the events that were parked in the last two hours
   ledgerline dead list --flow lead-routing --limit 100
-  ledgerline dead list --state awaiting_approval        what waits for `approve` or `reject`";
+  ledgerline dead list --state awaiting_approval        the events that wait for `approve` or `reject`";
 
 /// List the newest parked events, the newest first.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     only: FilterArgs,
-    #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED), help = format!("How many at most, up to {MAX_LISTED}"))]
+    #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED), help = format!("How many events at most, up to {MAX_LISTED}"))]
     limit: u32,
 }
 
@@ -40,8 +40,8 @@ fn text(answer: &Value) -> String {
         return no_match(answer).into();
     }
     let rows: Vec<_> = lines.iter().map(ParkedEvent::row).collect();
-    let more = if answer["more"] == true { " of the 5,000 newest" } else { "" };
-    format!("{}{} of {matching} that match{more}\n", output::columns(ParkedEvent::HEAD, &rows), rows.len())
+    let more = if answer["more"] == true { " among the 5,000 newest parked events" } else { "" };
+    format!("{}{} of {matching} events that match{more}\n", output::columns(ParkedEvent::HEAD, &rows), rows.len())
 }
 
 #[cfg(test)]
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn nothing_is_told_in_words() {
         let none = |more: bool| text(&json!({"parked": [], "matching": 0, "more": more}));
-        assert_eq!(none(false), "Nothing is parked that matches.\n");
+        assert_eq!(none(false), "No parked event matches.\n");
         assert_eq!(Filter::MAX_SCANNED, 5000, "as the sentences say");
-        assert!(none(true).starts_with("None of the 5,000 newest that are parked matches."), "{}", none(true));
+        assert!(none(true).starts_with("None of the 5,000 newest parked events matches."), "{}", none(true));
     }
 }

@@ -1,4 +1,4 @@
-//! `ledgerline dead`: looking over what is parked. Nothing is changed.
+//! `ledgerline dead`: looks at parked events, and changes nothing.
 
 mod parked_event;
 mod list;
@@ -15,7 +15,7 @@ use crate::cloud::CloudArgs;
 pub(crate) use parked_event::{ParkedEvent, no_match};
 pub(crate) use show::{read_event, row_version};
 
-/// What can be looked at.
+/// The verbs below `ledgerline dead`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadVerb {
     /// Print the newest parked events like a log, the newest at the bottom.
@@ -24,10 +24,10 @@ pub(crate) enum DeadVerb {
     /// List the newest parked events, the newest first.
     #[command(after_help = list::EXAMPLES, mut_arg("reason_was", |arg| arg.visible_alias("reason")))]
     List(list::ListArgs),
-    /// Show everything about one event: its effects, its history, a masked preview.
+    /// Show one event: its effects, its history, a masked preview, what to do next.
     #[command(after_help = show::EXAMPLES)]
     Show(show::ShowArgs),
-    /// Tell what the parked died of, the most frequent first.
+    /// Count the reasons for which parked events died, the most frequent first.
     #[command(after_help = reasons::EXAMPLES, mut_arg("reason_was", |arg| arg.visible_alias("reason")))]
     Reasons(reasons::ReasonsArgs),
 }

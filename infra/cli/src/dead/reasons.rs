@@ -15,7 +15,7 @@ Examples:
   ledgerline dead reasons
   ledgerline dead reasons --flow lead-routing --since 24h";
 
-/// Tell what the parked died of, the most frequent first.
+/// Count the reasons for which parked events died, the most frequent first.
 #[derive(Debug, Args)]
 pub(crate) struct ReasonsArgs {
     #[command(flatten)]
@@ -48,9 +48,12 @@ fn text(answer: &Value) -> String {
     if rows.is_empty() {
         return no_match(answer).into();
     }
-    let more =
-        if answer["more"] == true { "Only the 5,000 newest are counted: there may be older ones.\n" } else { "" };
-    columns(["COUNT", "FLOW", "REASON", "NEWEST", "ITS ERROR", "ITS ID"], &rows) + more
+    let more = if answer["more"] == true {
+        "Only the 5,000 newest parked events are counted: there may be older ones.\n"
+    } else {
+        ""
+    };
+    columns(["COUNT", "FLOW", "REASON", "NEWEST", "NEWEST ERROR", "NEWEST ID"], &rows) + more
 }
 
 #[cfg(test)]
@@ -67,6 +70,6 @@ mod tests {
         let mut answer = json!({"reasons": reasons, "more": false});
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&answer)));
         answer["more"] = json!(true);
-        assert!(text(&answer).ends_with("Only the 5,000 newest are counted: there may be older ones.\n"));
+        assert!(text(&answer).ends_with("Only the 5,000 newest parked events are counted: there may be older ones.\n"));
     }
 }

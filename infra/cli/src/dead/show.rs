@@ -12,30 +12,30 @@ use crate::output::{self, BAD, BOLD, columns, printable, styled};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  ledgerline dead show 1b16f576…        the whole id, as `dead list` prints it
+  ledgerline dead show 1b16f576…        takes the whole id, as `dead list` prints it
   ledgerline dead show 1b16f576… --json | jq -r '.history[]'";
 
-/// Show everything about one event: its effects, its history, a masked preview.
+/// Show one event: its effects, its history, a masked preview, what to do next.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The event's id.
+    /// The event's id, as `dead list` prints it.
     id: String,
 }
 
 impl ShowArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let answer = cloud::with(at, async |cloud| read_event(cloud, &self.id).await)?;
-        output::print_answer(json, &answer, || text(&answer))?;
+        output::print_answer(json, &answer, || text(&answer, at))?;
         Ok(CommandExit::Success)
     }
 }
 
-/// An event's page.
+/// Reads an event's page.
 pub(crate) async fn read_event(cloud: &CloudClient, id: &str) -> Result<Value> {
     cloud.query(json!({"op": "show", "id": id})).await
 }
 
-/// The version of an event's row that somebody saw; if nobody did, as it is now.
+/// The version of an event's row: the one that the operator saw, or else the one that it has now.
 pub(crate) async fn row_version(cloud: &CloudClient, id: &str, seen: Option<&str>) -> Result<Value> {
     match seen {
         Some(seen) => Ok(json!(seen)),
@@ -43,8 +43,8 @@ pub(crate) async fn row_version(cloud: &CloudClient, id: &str, seen: Option<&str
     }
 }
 
-fn text(page: &Value) -> String {
-    let sections = [facts(page), effects(page), history(page), preview(page), next(page)];
+fn text(page: &Value, at: &CloudArgs) -> String {
+    let sections = [facts(page), effects(page), history(page), preview(page), next_steps(page, at)];
     sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -60,15 +60,15 @@ fn facts(page: &Value) -> String {
         styled(if line.reason.is_some() { BAD } else { BOLD }, printable(line.why()))
     );
     let tries = line.attempts.map(|attempts| format!(" (attempt {attempts})")).unwrap_or_default();
-    let trouble = line.error.as_ref().map(|_| printable(&line.trouble()) + &tries);
+    let error = line.error.as_ref().map(|_| printable(&line.last_error()) + &tries);
     let ask = line.ask.as_ref().map(|ask| format!("{} until {}", printable(&ask.hash), printable(&ask.until)));
     let noop = page["noop"]["guard"].as_str().map(printable);
     let facts = [
         ("id", Some(printable(&line.id))),
         ("state", Some(printable(&line.state))),
-        ("last error", trouble),
+        ("last error", error),
         ("guard", noop),
-        ("asked for", ask),
+        ("approval", ask),
         ("source", Some(word(&page["source"]))),
         ("received", Some(word(&page["received_at"]))),
         ("parked", Some(printable(&line.parked_at)).filter(|at| !at.is_empty())),
@@ -102,27 +102,31 @@ fn section(title: &str, lines: &Value) -> String {
     if lines.is_empty() { lines } else { format!("{}\n{lines}", styled(BOLD, title)) }
 }
 
-/// What can be done about it.
-fn next(page: &Value) -> String {
+/// What the operator can do about the event, with commands to paste.
+fn next_steps(page: &Value, at: &CloudArgs) -> String {
     let id = word(&page["id"]);
     let unknown = |(name, effect): (&String, &Value)| (effect["state"] == "unknown").then(|| printable(name));
     let unknown = page["effects"].as_object().into_iter().flatten().find_map(unknown);
-    match (page["state"].as_str(), unknown) {
-        (Some("dead"), Some(effect)) => format!(
-            "Look into the partner's records, and say what you saw:\n  \
-             ledgerline resolve {id} {effect} --did-not-happen --reason '…'\n  \
-             ledgerline resolve {id} {effect} --happened '{{…}}' --reason '…'\n"
+    let (title, verbs) = match (page["state"].as_str(), unknown) {
+        (Some("dead"), Some(effect)) => (
+            "Look into the partner's records, then record whether the effect happened (and its result, in place of {}):",
+            vec![
+                format!("resolve {id} {effect} --did-not-happen --reason '…'"),
+                format!("resolve {id} {effect} --happened '{{}}' --reason '…'"),
+            ],
         ),
-        (Some("dead" | "queued"), _) => {
-            format!(
-                "What a replay would do, and the replay:\n  ledgerline plan {id}\n  ledgerline replay {id} --reason '…'\n"
-            )
-        }
-        (Some("awaiting_approval"), _) => {
-            format!("Answer it:\n  ledgerline approve {id} --reason '…'\n  ledgerline reject {id} --reason '…'\n")
-        }
-        _ => String::new(),
-    }
+        (Some("dead" | "queued"), _) => (
+            "See what a replay would do, then replay the event:",
+            vec![format!("plan {id}"), format!("replay {id} --reason '…'")],
+        ),
+        (Some("awaiting_approval"), _) => (
+            "Approve or reject the event:",
+            vec![format!("approve {id} --reason '…'"), format!("reject {id} --reason '…'")],
+        ),
+        _ => return String::new(),
+    };
+    let commands: String = verbs.iter().map(|verb| format!("  {}\n", at.command(verb))).collect();
+    format!("{title}\n{commands}")
 }
 
 #[cfg(test)]
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_page_reads_from_top_to_bottom() {
-        let text = text(&page());
+        let text = text(&page(), &CloudArgs::unnamed());
         assert!(!text.contains("secret"), "results are for scripts");
         insta::assert_snapshot!(anstream::adapter::strip_str(&text));
     }
@@ -155,6 +159,7 @@ mod tests {
     fn an_unknown_asks_for_a_word_before_a_replay() {
         let mut page = page();
         page["effects"]["crm"]["state"] = json!("unknown");
+        let next = |page: &Value| next_steps(page, &CloudArgs::unnamed());
         assert!(next(&page).contains("ledgerline resolve 1b16f576 crm --did-not-happen"), "{}", next(&page));
         page["state"] = json!("awaiting_approval");
         assert!(next(&page).contains("ledgerline approve 1b16f576"), "{}", next(&page));

@@ -14,21 +14,21 @@ use tokio::time::sleep;
 use super::parked_event::{ParkedEvent, list_operation};
 use crate::args::{FilterArgs, MAX_LISTED, moment_before, now, up_to};
 use crate::cloud::{self, CloudArgs, CloudClient};
-use crate::output::print;
+use crate::output::print_or_end;
 use crate::{CommandExit, interrupt};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  ledgerline dead tail --follow                                     what is parked as it is parked
+  ledgerline dead tail --follow                                     prints each event as it is parked
   ledgerline dead tail --flow lead-routing --reason attempts_spent
   ledgerline dead tail --json --limit 100 | jq -r .reason | sort | uniq -c
 
-With --json, each event is one object on a line of its own.";
+With --json, each event is one JSON object on a line of its own.";
 
-/// How often a follower looks.
+/// How often a follower queries.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How far back a follower looks each time: the clocks of those who park may differ.
+/// How far back a follower looks each time: the clocks of the functions that park may differ.
 const OVERLAP: Duration = Duration::from_secs(60);
 
 /// Print the newest parked events like a log, the newest at the bottom.
@@ -37,9 +37,9 @@ pub(crate) struct TailArgs {
     #[command(flatten)]
     only: FilterArgs,
     #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED))]
-    #[arg(help = format!("How many at most to begin with, up to {MAX_LISTED}"))]
+    #[arg(help = format!("How many events at most to begin with, up to {MAX_LISTED}"))]
     limit: u32,
-    /// Go on, and print what is parked from now on, until ctrl-c.
+    /// Keep running, and print each event that is parked from now on, until ctrl-c.
     #[arg(long, short)]
     follow: bool,
 }
@@ -49,7 +49,7 @@ impl TailArgs {
         cloud::with(at, async |cloud| {
             let filter = self.only.filter(now());
             let first = parked(&cloud.query(list_operation(&filter, MAX_LISTED)).await?);
-            print(&text(&first[..first.len().min(self.limit as usize)], json))?;
+            print_or_end(&text(&first[..first.len().min(self.limit as usize)], json))?;
             if self.follow {
                 interrupt::until_ctrl_c(follow(cloud, filter, &first, json)).await.unwrap_or(Ok(()))?;
             }
@@ -58,13 +58,13 @@ impl TailArgs {
     }
 }
 
-/// Prints what is parked from now on. It ends only by an error.
+/// Prints each event that is parked from now on. It ends only by an error.
 async fn follow(cloud: &CloudClient, filter: Filter, first: &[Value], json: bool) -> Result<()> {
     let mut seen = SeenEvents::new(first, now());
     loop {
         sleep(EVERY).await;
         let answer = cloud.query(list_operation(&seen.filter(&filter), MAX_LISTED)).await?;
-        print(&text(&seen.take_unseen(parked(&answer)), json))?;
+        print_or_end(&text(&seen.take_unseen(parked(&answer)), json))?;
     }
 }
 
@@ -72,25 +72,25 @@ fn parked(answer: &Value) -> Vec<Value> {
     answer["parked"].as_array().cloned().unwrap_or_default()
 }
 
-/// Lines, which come with the newest first, as a log.
+/// The events as a log, the newest at the bottom. They come with the newest first.
 fn text(lines: &[Value], json: bool) -> String {
     let log = |line: &Value| ParkedEvent::deserialize(line).map(|line| line.log()).unwrap_or_default();
     lines.iter().rev().map(|line| if json { format!("{line}\n") } else { log(line) }).collect()
 }
 
-/// What a follower has seen.
+/// The events that a follower has printed.
 #[derive(Debug)]
 struct SeenEvents {
-    /// When what was parked, no older than what is asked for.
+    /// The time and the id of each, no older than the next query asks for.
     keys: BTreeSet<(String, String)>,
     newest: Timestamp,
-    /// What was parked before is no news, even if it comes into view.
+    /// What was parked before this is not printed, even if it comes into view.
     from: String,
 }
 
 impl SeenEvents {
     fn new(first: &[Value], now: Timestamp) -> Self {
-        // Fewer than can be seen: whatever appears is new.
+        // Fewer than one answer holds: whatever appears is new.
         let from =
             if first.len() < MAX_LISTED as usize { String::new() } else { first.last().map(key).unwrap_or_default().0 };
         let mut seen =
@@ -99,12 +99,12 @@ impl SeenEvents {
         seen
     }
 
-    /// What to ask for next.
+    /// The filter of the next query.
     fn filter(&self, filter: &Filter) -> Filter {
         Filter { since: filter.since.max(Some(moment_before(self.newest, OVERLAP))), ..filter.clone() }
     }
 
-    /// Those that were not seen before.
+    /// The events that were not seen before. From now on they are.
     fn take_unseen(&mut self, lines: Vec<Value>) -> Vec<Value> {
         let unseen: Vec<Value> =
             lines.into_iter().filter(|line| key(line).0 >= self.from && self.keys.insert(key(line))).collect();

@@ -17,13 +17,13 @@ use crate::replay::steps;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  ledgerline dead list --state awaiting_approval        what waits for an answer
+  ledgerline dead list --state awaiting_approval        the events that await approval
   ledgerline approve 1b16f576… --reason 'a good customer'
   ledgerline reject 1b16f576… 77ab02c1… --reason 'too much' --yes
 
-An answer is bound to what you were shown: if that has changed, it is refused.";
+Your answer counts only for what you are shown: if the event has changed since, the function declines it.";
 
-/// What is answered.
+/// The operator's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ApproveOrReject {
     Approve,
@@ -39,10 +39,10 @@ impl ApproveOrReject {
     }
 }
 
-/// What is asked, and who answers.
+/// The events to approve or reject, and who does it.
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalArgs {
-    /// The events' ids.
+    /// The ids of the events, as `dead list --state awaiting_approval` prints them.
     #[arg(required = true)]
     ids: Vec<String>,
     #[command(flatten)]
@@ -53,19 +53,19 @@ pub(crate) struct ApprovalArgs {
 
 impl ApprovalArgs {
     pub(crate) fn run(self, answer: ApproveOrReject, at: &CloudArgs, json: bool) -> Result<CommandExit> {
-        let (op, ask, done) = answer.words();
+        let (op, question, done) = answer.words();
         cloud::with(at, async |cloud| {
             let lines = read_events(cloud, &self.ids).await?;
             let questions = questions(&lines)?;
-            anstream::eprint!("{}", shown(&lines, &plan(cloud, &self.ids).await?));
-            if !self.yes.confirm(&format!("{ask} {}?", count(lines.len(), "event")))? {
+            output::print_notice(&table(&lines, &plan(cloud, &self.ids).await?));
+            if !self.yes.confirm(&format!("{question} {}?", count(lines.len(), "event")))? {
                 return Ok(CommandExit::Problems);
             }
             let operation = self.why.add_to(cloud, json!({"op": op, "questions": questions})).await;
-            let answer = cloud.change(operation, "ledgerline dead list --state awaiting_approval").await?;
+            let answer = cloud.change(operation, "dead list --state awaiting_approval").await?;
             let outcomes = EventOutcomes::read(&answer["answered"]);
             output::print_answer(json, &answer, || outcomes.as_text(done))?;
-            Ok(outcomes.verdict())
+            Ok(outcomes.exit())
         })
     }
 }
@@ -74,18 +74,18 @@ async fn plan(cloud: &CloudClient, ids: &[String]) -> Result<Value> {
     cloud.query(json!({"op": "plan", "ids": ids})).await
 }
 
-/// The questions as they were seen. What nobody asks has none.
+/// The approvals as the operator sees them. An event that awaits none is declined.
 fn questions(lines: &[ParkedEvent]) -> Result<Vec<Value>, CloudError> {
     let question = |line: &ParkedEvent| match &line.ask {
         Some(ask) if line.state == "awaiting_approval" => Ok(json!({"id": line.id, "hash": ask.hash})),
-        _ => {
-            Err(CloudError::Declined(json!({"error": format!("{} awaits no approval: it is {}", line.id, line.state)})))
-        }
+        _ => Err(CloudError::Declined(
+            json!({"error": format!("the event {} awaits no approval: its state is {}", line.id, line.state)}),
+        )),
     };
     lines.iter().map(question).collect()
 }
 
-fn shown(lines: &[ParkedEvent], plan: &Value) -> String {
+fn table(lines: &[ParkedEvent], plan: &Value) -> String {
     let planned = |id: &str| plan["events"].as_array()?.iter().find(|event| event["id"] == id).map(steps);
     let row = |line: &ParkedEvent| {
         let until = line.ask.as_ref().map(|ask| ask.until.clone()).unwrap_or_default();
@@ -111,13 +111,16 @@ mod tests {
         let lines = [line("aa", "awaiting_approval")];
         assert_eq!(questions(&lines).expect("one"), [json!({"id": "aa", "hash": "h1"})]);
         let plan = json!({"events": [{"id": "aa", "steps": [{"effect": "discount", "fate": "run"}]}]});
-        insta::assert_snapshot!(anstream::adapter::strip_str(&shown(&lines, &plan)));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&table(&lines, &plan)));
     }
 
     #[test]
     fn what_nobody_asks_is_not_answered() {
         let refused =
             questions(&[line("aa", "awaiting_approval"), line("bb", "queued")]).expect_err("one asks nothing");
-        assert_eq!(refused.to_string(), "refused: bb awaits no approval: it is queued");
+        assert_eq!(
+            refused.to_string(),
+            "declined, and nothing was changed: the event bb awaits no approval: its state is queued"
+        );
     }
 }

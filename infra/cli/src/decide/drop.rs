@@ -17,18 +17,18 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   ledgerline drop 1b16f576… --sign-off 'Ada, shop lead' --reason 'a test order'
 
-What is dropped is never acted on again. The history keeps who signed for it, and why.";
+The effects of a dropped event are never called again. The history keeps who signed off, and why.";
 
 /// Give up for good on events that are dead or await approval, with a sign-off.
 #[derive(Debug, Args)]
 pub(crate) struct DropArgs {
-    /// The events' ids.
+    /// The ids of the events, as `dead list` prints them.
     #[arg(required = true)]
     ids: Vec<String>,
-    /// Who signs for it: it goes into the history.
+    /// Who signs off on it. The name is kept in the history.
     #[arg(long, value_name = "NAME", value_parser = parse_note)]
     sign_off: String,
-    /// Why it is not worth another try: it goes into the history.
+    /// Why the event is given up. The reason is kept in the history.
     #[arg(long, value_name = "WHY", value_parser = parse_note)]
     reason: String,
     #[command(flatten)]
@@ -39,20 +39,21 @@ impl DropArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         cloud::with(at, async |cloud| {
             let lines = read_events(cloud, &self.ids).await?;
-            anstream::eprint!(
-                "{}",
-                columns(ParkedEvent::HEAD, &lines.iter().map(ParkedEvent::row).collect::<Vec<_>>())
-            );
-            if !self.yes.confirm(&format!("Drop {} for good?", count(lines.len(), "event")))? {
+            let rows: Vec<_> = lines.iter().map(ParkedEvent::row).collect();
+            output::print_notice(&columns(ParkedEvent::HEAD, &rows));
+            if !self
+                .yes
+                .confirm(&format!("Drop {} for good? This cannot be taken back.", count(lines.len(), "event")))?
+            {
                 return Ok(CommandExit::Problems);
             }
             let outcomes = self.each(cloud, &lines).await?;
             output::print_answer(json, &json!({"dropped": outcomes.as_json()}), || outcomes.as_text("dropped"))?;
-            Ok(outcomes.verdict())
+            Ok(outcomes.exit())
         })
     }
 
-    /// Drops each as it was shown: one that has changed since is refused.
+    /// Drops each event as it was shown. The function declines one that has changed since.
     async fn each(&self, cloud: &CloudClient, lines: &[ParkedEvent]) -> Result<EventOutcomes> {
         EventOutcomes::of_each(
             lines,
@@ -60,7 +61,7 @@ impl DropArgs {
             async |ParkedEvent { id, version, .. }| {
                 let operation =
                     with_author(json!({"op": "drop", "id": id, "version": version}), &self.sign_off, &self.reason);
-                cloud.change(operation, &format!("ledgerline dead show {id}")).await
+                cloud.change(operation, &format!("dead show {id}")).await
             },
         )
         .await

@@ -1,4 +1,4 @@
-//! A human's word: approve, reject, drop, resolve.
+//! The decisions of an operator: approve, reject, drop, resolve.
 
 mod approval;
 mod drop;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::cloud::CloudClient;
 use crate::dead::{ParkedEvent, read_event};
 
-/// The events as they are now. One that there is not ends it: nothing is decided half.
+/// Reads the events as they are now. An unknown id is an error: then nothing is decided at all.
 async fn read_events(cloud: &CloudClient, ids: &[String]) -> Result<Vec<ParkedEvent>> {
     let mut lines = Vec::new();
     for id in ids {

@@ -17,24 +17,24 @@ Examples:
   ledgerline resolve 1b16f576… crm --did-not-happen --reason 'the CRM has no such lead'
   ledgerline resolve 1b16f576… crm --happened '{\"crm_id\": \"c-1\"}' --reason 'saw it in the CRM'
 
-Look into the partner's own records first: a wrong word makes an effect happen twice, or never.
-The event stays parked. A replay takes it on from there.";
+Look into the partner's own records first: a wrong answer makes the effect happen twice, or never.
+The event stays parked until you replay it.";
 
-/// Say of an effect whether it happened, where nobody could know.
+/// Record whether an effect happened, where the processor could not find out.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
 pub(crate) struct ResolveArgs {
-    /// The event's id.
+    /// The event's id, as `dead list` prints it.
     id: String,
-    /// The effect, as `dead show` lists it.
+    /// The effect whose state `dead show` lists as unknown.
     effect: String,
-    /// It happened, with this result for the effects after it: JSON, as the flow's `result` names it.
+    /// The effect happened, with this result for later effects: JSON with the names of the flow's `result`.
     #[arg(long, value_name = "JSON", value_parser = value, group = "verdict")]
     happened: Option<Value>,
-    /// It did not happen: a replay calls it.
+    /// The effect did not happen: a replay calls it.
     #[arg(long, group = "verdict")]
     did_not_happen: bool,
-    /// The version of the row that you saw: refused if it has changed since.
+    /// The version of the row that you saw, as `dead show` prints it: declined if the row has changed since.
     #[arg(long, value_name = "VERSION")]
     seen: Option<String>,
     #[command(flatten)]
@@ -47,14 +47,15 @@ impl ResolveArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         cloud::with(at, async |cloud| {
             let line = ParkedEvent::deserialize(read_event(cloud, &self.id).await?)?;
-            anstream::eprint!("{}", columns(ParkedEvent::HEAD, &[line.row()]));
+            output::print_notice(&columns(ParkedEvent::HEAD, &[line.row()]));
             if !self.yes.confirm(&self.question())? {
                 return Ok(CommandExit::Problems);
             }
             let operation = self.why.add_to(cloud, self.operation(&line)).await;
-            let answer = cloud.change(operation, &format!("ledgerline dead show {}", self.id)).await?;
+            let answer = cloud.change(operation, &format!("dead show {}", self.id)).await?;
             output::print_answer(json, &answer, || {
-                format!("It is written down. The event stays parked:\n  ledgerline replay {} --reason '…'\n", self.id)
+                let replay = at.command(&format!("replay {} --reason '…'", self.id));
+                format!("Your answer is recorded. The event stays parked until you replay it:\n  {replay}\n")
             })?;
             Ok(CommandExit::Success)
         })
@@ -63,12 +64,12 @@ impl ResolveArgs {
     fn question(&self) -> String {
         let effect = output::printable(&self.effect);
         match self.happened {
-            Some(_) => format!("Say that {effect} happened, so that it is never called for this event again?"),
-            None => format!("Say that {effect} did not happen, so that a replay calls it?"),
+            Some(_) => format!("Record that {effect} happened? It is then never called for this event again."),
+            None => format!("Record that {effect} did not happen? A replay then calls it."),
         }
     }
 
-    /// The word on the row as it was shown, or as it was seen before.
+    /// The operation on the row as it was shown, or as the operator saw it before.
     fn operation(&self, line: &ParkedEvent) -> Value {
         let verdict = self.happened.as_ref();
         let verdict = verdict.map_or_else(|| json!("did_not_happen"), |result| json!({"happened": result}));
@@ -78,5 +79,5 @@ impl ResolveArgs {
 }
 
 fn value(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("{error}; write JSON, as {{\"crm_id\": \"c-1\"}}"))
+    serde_json::from_str(text).map_err(|error| format!("{error}; write JSON, for example {{\"crm_id\": \"c-1\"}}"))
 }

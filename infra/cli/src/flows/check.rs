@@ -4,23 +4,23 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::flows::{File, Flows, Problems};
 
 use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  ledgerline flows check                     the flows of the project that you are in
-  ledgerline flows check infra/flows --json  for scripts
-  ledgerline flows check --allow-unsigned    a source may have the scheme none, for local development";
+  ledgerline flows check                     checks the flows of the project that you are in
+  ledgerline flows check infra/flows --json  prints JSON for scripts
+  ledgerline flows check --allow-unsigned    allows the scheme `none`, for local development only";
 
-/// Tell everything that is wrong with the flow files.
+/// Check the flow files, and print every problem with its line.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The flows folder. Without it, the one of the project that you are in.
+    /// The flows folder. Without it, that of the project that you are in.
     folder: Option<PathBuf>,
-    /// Take sources that do not sign. Nothing that strangers reach may do so.
+    /// Allow sources that do not sign. Never deploy such a source: anybody could send events as it.
     #[arg(long)]
     allow_unsigned: bool,
 }
@@ -29,31 +29,34 @@ impl CheckArgs {
     pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
         let files = flows_folder::read(&flows_folder::find(self.folder)?)?;
         let checked = check(&files, self.allow_unsigned);
-        let problems = checked.as_ref().err().map_or(&[][..], |problems| &problems.0);
         match &checked {
-            _ if json => output::json(&json!({ "problems": output::problems_as_json(problems) })),
-            Ok(flows) => {
-                let all = output::count(flows.all().count(), "flow");
-                anstream::println!(
-                    "{} {all} in {}",
-                    output::styled(output::GOOD, "fine:"),
-                    output::count(files.len(), "file")
-                );
-            }
+            _ if json => output::print_answer(json, &as_json(&checked), String::new)?,
+            Ok(flows) => output::print_text(&success(flows, files.len()))?,
             Err(problems) => {
-                output::problems(problems, &files);
-                anstream::eprintln!("{}", output::styled(output::BAD, output::count(problems.0.len(), "problem")));
+                let count = output::count(problems.0.len(), "problem");
+                output::print_problems(problems, &files);
+                output::print_notice(&format!("{}\n", output::styled(output::BAD, count)));
             }
         }
-        Ok(if problems.is_empty() { CommandExit::Success } else { CommandExit::Problems })
+        Ok(if checked.is_ok() { CommandExit::Success } else { CommandExit::Problems })
     }
 }
 
-/// Everything that is wrong with the files, or the flows.
+/// The flows of the files, or every problem that they have.
 pub fn check(files: &[File], allow_unsigned: bool) -> Result<Flows, Problems> {
     let flows = Flows::parse(files)?;
     if !allow_unsigned {
         flows.deployable(files)?;
     }
     Ok(flows)
+}
+
+fn success(flows: &Flows, files: usize) -> String {
+    let (flows, files) = (output::count(flows.all().count(), "flow"), output::count(files, "file"));
+    format!("{} in {flows}, {files}\n", output::styled(output::GOOD, "no problems"))
+}
+
+fn as_json(checked: &Result<Flows, Problems>) -> Value {
+    let problems = checked.as_ref().err().map_or(&[][..], |problems| &problems.0);
+    json!({ "problems": output::problems_as_json(problems) })
 }

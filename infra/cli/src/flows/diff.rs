@@ -13,22 +13,22 @@ use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  ledgerline flows diff HEAD                what is not committed yet
-  ledgerline flows diff origin/main --json  what a pull request changes, for a comment on it
+  ledgerline flows diff HEAD                prints what is not committed yet
+  ledgerline flows diff origin/main --json  prints what a pull request changes, for a comment on it
 
-Exit code 3 says that old events become new again: the flow's name, its key's version, fields,
-normalisers or bucket changed, so a sender that repeats an event is not recognised.";
+Exit code 3 means that old events become new again: the flow's name, or its key's version, fields, normalisers
+or bucket changed. A sender's repetition of an old event is then not recognised, and its effects happen again.";
 
-/// Tell in words what changed since a revision, and whether old events become new again.
+/// Print what changed since a revision, and whether old events become new again.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// The revision to compare with, as git knows it.
     revision: String,
-    /// The flows folder. Without it, the one of the project that you are in.
+    /// The flows folder. Without it, that of the project that you are in.
     folder: Option<PathBuf>,
 }
 
-/// One thing that changed.
+/// One change of the flow files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowChange {
     /// The file's path inside the folder.
@@ -46,35 +46,12 @@ impl DiffArgs {
         let folder = flows_folder::find(self.folder)?;
         let (old, new) = (flows_folder::read_at(&folder, &self.revision)?, flows_folder::read(&folder)?);
         let changes = changes(&old, &new)?;
-        if json {
-            output::json(&json!({ "changes": changes }));
-        } else {
-            show(&changes, &self.revision);
-        }
+        output::print_answer(json, &json!({ "changes": changes }), || text(&changes, &self.revision))?;
         Ok(if changes.iter().any(|change| change.resets) { CommandExit::ResetsDedup } else { CommandExit::Success })
     }
 }
 
-fn show(changes: &[FlowChange], revision: &str) {
-    if changes.is_empty() {
-        anstream::println!("Nothing changed since {revision}.");
-    }
-    let files: BTreeSet<&str> = changes.iter().map(|change| change.file.as_str()).collect();
-    for file in files {
-        anstream::println!("{}", output::styled(output::BOLD, file));
-        for FlowChange { place, what, resets, .. } in changes.iter().filter(|change| change.file == file) {
-            let mark = if *resets { output::styled(output::BAD, "  resets dedup: ") } else { "  ".into() };
-            anstream::println!("{mark}{place}{}{what}", if place.is_empty() { "" } else { " " });
-        }
-    }
-    if changes.iter().any(|change| change.resets) {
-        anstream::println!(
-            "\nOld events become new again: a repeated event is not recognised, and its effects happen anew."
-        );
-    }
-}
-
-/// What changed between two states of the folder.
+/// The changes between two states of the folder.
 pub fn changes(old: &[File], new: &[File]) -> Result<Vec<FlowChange>> {
     let paths: BTreeSet<&str> = old.iter().chain(new).map(|file| file.path.as_str()).collect();
     let mut changes = Vec::new();
@@ -87,18 +64,45 @@ pub fn changes(old: &[File], new: &[File]) -> Result<Vec<FlowChange>> {
     Ok(changes)
 }
 
+fn text(changes: &[FlowChange], revision: &str) -> String {
+    if changes.is_empty() {
+        return format!("Nothing changed since {revision}.\n");
+    }
+    let files: BTreeSet<&str> = changes.iter().map(|change| change.file.as_str()).collect();
+    let mut text = String::new();
+    for file in files {
+        text += &format!("{}\n", output::styled(output::BOLD, file));
+        text.extend(changes.iter().filter(|change| change.file == file).map(line));
+    }
+    if changes.iter().any(|change| change.resets) {
+        text += RESETS;
+    }
+    text
+}
+
+const RESETS: &str = "\nOld events become new again: a sender's repetition of an old event is not recognised, and its \
+                      effects happen again.\n";
+
+fn line(FlowChange { place, what, resets, .. }: &FlowChange) -> String {
+    let mark = if *resets { output::styled(output::BAD, "  resets dedup: ") } else { "  ".into() };
+    format!("{mark}{place}{}{what}\n", if place.is_empty() { "" } else { " " })
+}
+
 /// A file as data. Comments and layout are no change.
 fn document(files: &[File], path: &str) -> Result<Option<Value>> {
     let Some(file) = files.iter().find(|file| file.path == path) else { return Ok(None) };
     let read = serde_saphyr::from_str(&file.text).map(Some);
-    read.with_context(|| format!("{path} is not YAML: see `ledgerline flows check`"))
+    read.with_context(|| {
+        format!("{path} is not YAML, so that it cannot be compared: run `ledgerline flows check` to see where")
+    })
 }
 
-/// A flow that is gone takes its keys with it: under another name every event is new.
+/// The change where a whole file was added or removed. A removed flow takes its keys with it: under another name
+/// every event is new.
 fn file_change(path: &str, was: bool, is: bool) -> Option<FlowChange> {
     let (what, resets) = match (was, is) {
-        (true, false) => ("the file is gone, and with it the memory of its events", path.starts_with("flows/")),
-        (false, true) => ("the file is new", false),
+        (true, false) => ("the file was removed, and its events are no longer recognised", path.starts_with("flows/")),
+        (false, true) => ("the file was added", false),
         _ => return None,
     };
     Some(FlowChange { file: path.to_owned(), place: String::new(), what: what.into(), resets })
@@ -123,7 +127,7 @@ fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&V
         _ => changes.push(FlowChange {
             file: file.to_owned(),
             place: at.join("."),
-            what: words(old, new),
+            what: sentence(old, new),
             resets: resets_dedup(file, at),
         }),
     }
@@ -143,7 +147,7 @@ fn compare_named(file: &str, at: &mut Vec<String>, old: &[Value], new: &[Value],
     let both =
         |names: &[String], others: &[String]| names.iter().filter(|n| others.contains(n)).cloned().collect::<Vec<_>>();
     if both(&before, &after) != both(&after, &before) {
-        let what = format!("stand in another order: {}", after.join(", "));
+        let what = format!("have another order: {}", after.join(", "));
         changes.push(FlowChange { file: file.to_owned(), place: at.join("."), what, resets: false });
     }
 }
@@ -152,22 +156,22 @@ fn is_named(items: &[Value]) -> bool {
     !items.is_empty() && items.iter().all(|item| item["id"].is_string())
 }
 
-/// All that an event's key is made of: see [`shared::base::id::EventId::derive`].
+/// Whether a place is part of what an event's key is made of: see [`shared::base::id::EventId::derive`].
 fn resets_dedup(file: &str, at: &[String]) -> bool {
     file.starts_with("flows/") && matches!(at.first().map(String::as_str), Some("name" | "key"))
         || file == "sources.yaml" && at.get(1).is_some_and(|field| field == "id_at")
 }
 
-fn words(old: Option<&Value>, new: Option<&Value>) -> String {
+fn sentence(old: Option<&Value>, new: Option<&Value>) -> String {
     match (old, new) {
-        (Some(old), Some(new)) => format!("was {}, is {}", short(old), short(new)),
-        (Some(old), None) => format!("is gone (was {})", short(old)),
-        (None, Some(new)) => format!("is new: {}", short(new)),
+        (Some(old), Some(new)) => format!("changed from {} to {}", short(old), short(new)),
+        (Some(old), None) => format!("was removed (it was {})", short(old)),
+        (None, Some(new)) => format!("was added: {}", short(new)),
         (None, None) => String::new(),
     }
 }
 
-/// A value in one line: what does not fit is left out.
+/// A value on one line: what does not fit is left out.
 fn short(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"));
     let cut: String = text.chars().take(MAX_SHOWN).collect();

@@ -18,38 +18,38 @@ use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  ledgerline flows keys export.jsonl                       one event a line, as senders send it
-  ledgerline flows keys export.jsonl --flow lead-routing   every line is an event of this flow
-  ledgerline flows keys export.jsonl --at data.created_at  where an event says when it happened
+  ledgerline flows keys export.jsonl                       reads one event a line, as senders send it
+  ledgerline flows keys export.jsonl --flow lead-routing   takes every line for an event of this flow
+  ledgerline flows keys export.jsonl --at data.created_at  names the field that says when an event happened
 
-A line may also be {\"headers\": {…}, \"body\": {…}}. No value of an event is printed.
-Exit code 1 says that different payloads share a key: the second one would never be acted on.";
+A line may also be {\"headers\": {…}, \"body\": {…}}. The command prints no value of an event.
+Exit code 1 means that different payloads share a key: the second one would never be acted on.";
 
-/// Run the key over exported events: what would be taken for the same event, and what would not.
+/// Try the key on exported events: which would count as the same event, and which would not.
 #[derive(Debug, Args)]
 pub struct KeysArgs {
-    /// Events, one a line.
+    /// The file with the events, one a line.
     events: PathBuf,
-    /// The flow. Without it, each event's type says which.
+    /// The flow that takes the events. Without it, each event's type names its flow.
     #[arg(long)]
     flow: Option<String>,
-    /// The field that says when an event happened, for near misses.
+    /// The field that says when an event happened. Near misses are looked for within one minute of it.
     #[arg(long, default_value = "timestamp")]
     at: String,
     #[command(flatten)]
     common: FlowsFolderArgs,
 }
 
-/// What the keys make of an export.
+/// How the keys do on an export.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct KeyReport {
     /// How many lines were events.
     pub events: usize,
-    /// How many of them are different, by their keys.
+    /// How many different keys they have.
     pub distinct: usize,
-    /// How many say again what one before said: the same key, the same payload.
+    /// How many repeat an earlier line: the same key, the same payload.
     pub repeats: usize,
-    /// Lines that would not be accepted, and why.
+    /// Lines that the intake would not accept, and why.
     pub refused: Vec<(usize, String)>,
     /// Different payloads under one key: all but the first would never be acted on.
     pub collisions: Vec<Collision>,
@@ -62,9 +62,9 @@ pub struct KeyReport {
 pub struct Collision {
     /// The key.
     pub key: String,
-    /// Where they stand.
+    /// The lines that they are on.
     pub lines: Vec<usize>,
-    /// In what they differ.
+    /// The fields in which they differ.
     pub differ_in: Vec<String>,
 }
 
@@ -73,9 +73,9 @@ pub struct Collision {
 pub struct NearMiss {
     /// The message group of both.
     pub group: String,
-    /// Where they stand.
+    /// The lines that they are on.
     pub lines: Vec<usize>,
-    /// In what they differ.
+    /// The fields in which they differ.
     pub differ_in: Vec<String>,
 }
 
@@ -84,22 +84,18 @@ impl KeysArgs {
         let files = flows_folder::read(&flows_folder::find(self.common.folder)?)?;
         let Some(flows) = flows_folder::parse(&files) else { return Ok(CommandExit::Problems) };
         let text = std::fs::read_to_string(&self.events);
-        let text = text.with_context(|| format!("cannot read {}", self.events.display()))?;
+        let text = text.with_context(|| format!("cannot read the events in {}", self.events.display()))?;
         let at: Field = self.at.parse().map_err(anyhow::Error::msg)?;
         let report = report(&text, &flows, self.flow.as_deref(), &at)?;
-        if json {
-            output::json(&json!(report))
-        } else {
-            show(&report)
-        }
+        output::print_answer(json, &json!(report), || summary(&report))?;
         Ok(if report.collisions.is_empty() { CommandExit::Success } else { CommandExit::Problems })
     }
 }
 
-/// Runs the keys over an export.
+/// Tries the keys on an export.
 pub fn report(text: &str, flows: &Flows, flow: Option<&str>, at: &Field) -> Result<KeyReport> {
     if let Some(name) = flow.filter(|name| flows.flow(name).is_none()) {
-        bail!("there is no flow `{name}`");
+        bail!("the flows folder has no flow `{name}`: check the name after --flow");
     }
     let mut report = KeyReport::default();
     let mut events = Vec::new();
@@ -136,7 +132,7 @@ fn event(line: &str, flows: &Flows, flow: Option<&str>) -> Result<Event, String>
         Some(name) => flows.flow(name),
         None => sample.flows(flows).first().copied(),
     }
-    .ok_or("no flow takes its type")?;
+    .ok_or("no flow takes an event of this type")?;
     sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)
 }
 
@@ -186,31 +182,33 @@ fn differing(one: &Value, other: &Value, at: &mut Vec<String>, places: &mut BTre
     }
 }
 
-fn show(report: &KeyReport) {
+fn summary(report: &KeyReport) -> String {
     let KeyReport { events, distinct, repeats, refused, collisions, near_misses } = report;
-    anstream::println!("{} under {}", output::count(*events, "event"), output::count(*distinct, "key"));
-    let number = |number: &usize| number.to_string();
-    let joined = |numbers: &[usize]| numbers.iter().map(number).collect::<Vec<_>>().join(", ");
-    anstream::println!("{repeats} said again what one before said: acted on once");
+    let joined = |numbers: &[usize]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let (events, distinct) = (output::count(*events, "event"), output::count(*distinct, "different key"));
+    let mut text = format!("{events} with {distinct}\n{} an earlier line\n", repeating(*repeats));
     if !collisions.is_empty() {
-        anstream::println!(
-            "\n{}: only the first is acted on",
-            output::styled(output::BAD, output::count(collisions.len(), "collision"))
-        );
+        let title = output::styled(output::BAD, output::count(collisions.len(), "collision"));
+        text += &format!("\n{title}: different payloads share a key, and only the first is acted on\n");
         let rows = collisions.iter().map(|c| [c.key[..12].to_owned(), joined(&c.lines), c.differ_in.join(", ")]);
-        output::table(["key", "lines", "differ in"], &rows.collect::<Vec<_>>());
+        text += &output::columns(["KEY", "LINES", "DIFFER IN"], &rows.collect::<Vec<_>>());
     }
     if !near_misses.is_empty() {
-        anstream::println!(
-            "\n{}: one entity, one minute, several keys",
-            output::styled(output::BOLD, output::count(near_misses.len(), "near miss"))
-        );
+        let title = if near_misses.len() == 1 { "near miss" } else { "near misses" };
+        let title = output::styled(output::BOLD, format!("{} {title}", near_misses.len()));
+        text += &format!("\n{title}: one entity has several keys within one minute, and may be acted on twice\n");
         let rows = near_misses.iter().map(|n| [n.group[..12].to_owned(), joined(&n.lines), n.differ_in.join(", ")]);
-        output::table(["group", "lines", "differ in"], &rows.collect::<Vec<_>>());
+        text += &output::columns(["GROUP", "LINES", "DIFFER IN"], &rows.collect::<Vec<_>>());
     }
     if !refused.is_empty() {
-        anstream::println!("\n{} would be refused", output::styled(output::BOLD, output::count(refused.len(), "line")));
+        let title = output::styled(output::BOLD, output::count(refused.len(), "line"));
+        text += &format!("\n{title} that the intake would not accept\n");
         let rows = refused.iter().map(|(line, why)| [line.to_string(), why.clone()]);
-        output::table(["line", "why"], &rows.collect::<Vec<_>>());
+        text += &output::columns(["LINE", "WHY"], &rows.collect::<Vec<_>>());
     }
+    text
+}
+
+fn repeating(repeats: usize) -> String {
+    format!("{} {}", output::count(repeats, "event"), if repeats == 1 { "repeats" } else { "repeat" })
 }

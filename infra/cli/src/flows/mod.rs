@@ -1,4 +1,4 @@
-//! `ledgerline flows`: what the flow files say, and what they would do.
+//! `ledgerline flows`: checks the flow files, compares them, and shows what they would do.
 
 pub mod check;
 pub mod diff;
@@ -13,27 +13,27 @@ use clap::{Args, Subcommand};
 
 use crate::CommandExit;
 
-/// What can be done with flow files.
+/// The verbs below `ledgerline flows`.
 #[derive(Debug, Subcommand)]
 pub enum FlowsVerb {
-    /// Tell everything that is wrong with the flow files.
+    /// Check the flow files, and print every problem with its line.
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
-    /// Tell in words what changed since a revision, and whether old events become new again.
+    /// Print what changed since a revision, and whether old events become new again.
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::DiffArgs),
-    /// Show what an event would do, effect by effect, without its values. Nothing is called.
+    /// Show what an event would do, effect by effect, without its values. Calls no partner.
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::FlowsPlanArgs),
-    /// Run the key over exported events: what would be taken for the same event, and what would not.
+    /// Try the key on exported events: which would count as the same event, and which would not.
     #[command(after_help = keys::EXAMPLES)]
     Keys(keys::KeysArgs),
-    /// Write the JSON Schemas by which editors complete and check flow files.
+    /// Write the JSON Schemas that editors use to complete and check flow files.
     Schemas(schemas::SchemasArgs),
 }
 
 impl FlowsVerb {
-    /// Does what was asked.
+    /// Runs the verb, and prints what comes of it.
     pub fn run(self, json: bool) -> Result<CommandExit> {
         match self {
             FlowsVerb::Check(check) => check.run(json),
@@ -45,10 +45,10 @@ impl FlowsVerb {
     }
 }
 
-/// What all verbs take.
+/// The option that names the flows folder.
 #[derive(Debug, Args)]
 pub struct FlowsFolderArgs {
-    /// The flows folder. Without it, the one of the project that you are in.
+    /// The flows folder. Without it, that of the project that you are in.
     #[arg(long = "in", value_name = "DIR", global = true)]
     folder: Option<PathBuf>,
 }

@@ -26,34 +26,34 @@ Examples:
   ledgerline flows plan event.json --flow lead-routing --json
 
 The file holds an event as its sender sends it, or {\"headers\": {…}, \"body\": {…}}.
-No value of the event is printed: ‹text, 24› stands for a text of 24 characters.";
+The command prints no value of the event: ‹text, 24› stands for a text of 24 characters.";
 
-/// Show what an event would do, effect by effect, without its values. Nothing is called.
+/// Show what an event would do, effect by effect, without its values. Calls no partner.
 #[derive(Debug, Args)]
 pub struct FlowsPlanArgs {
-    /// The event, as JSON.
+    /// The file with the event, as JSON.
     event: PathBuf,
-    /// The flow. Without it, the event's type says which.
+    /// The flow that takes the event. Without it, the event's type names its flow.
     #[arg(long)]
     flow: Option<String>,
     #[command(flatten)]
     common: FlowsFolderArgs,
 }
 
-/// What would be done for an event.
+/// What a flow would do for an event.
 #[derive(Debug, Serialize)]
 pub struct FlowPlan {
-    /// The flow that takes it.
+    /// The flow that takes the event.
     pub flow: String,
-    /// Its id, from its key.
+    /// The event's id, which is made from its key.
     pub id: String,
-    /// Its message group: events of one group are processed in order.
+    /// The event's message group: events of one group are processed in order.
     pub group: String,
-    /// The fields that the schema does not list: they never enter.
+    /// The fields that the schema does not list: the intake drops them.
     pub dropped: Vec<String>,
-    /// What is found out, asked and guarded before the first effect.
+    /// What happens before the first effect: enrichment, guards, approval. A sentence each.
     pub before: Vec<String>,
-    /// The effects, in the order in which they are written.
+    /// The effects, in the order of the flow file.
     pub effects: Vec<PlannedEffect>,
 }
 
@@ -62,11 +62,11 @@ pub struct FlowPlan {
 pub struct PlannedEffect {
     /// The effect.
     pub effect: String,
-    /// What it waits for.
+    /// The effects that it waits for.
     pub after: Vec<String>,
-    /// What happens when nobody knows whether it happened.
+    /// What the processor does where it cannot know whether the effect happened.
     pub when_unknown: &'static str,
-    /// What it would do, or why it could not.
+    /// What the effect would do, or why it could not.
     pub does: Result<PlannedAction, String>,
 }
 
@@ -74,25 +74,25 @@ pub struct PlannedEffect {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedAction {
-    /// Nothing: its condition does not hold for this event.
+    /// The effect is skipped: its condition does not hold for this event.
     Nothing,
-    /// It calls a partner.
+    /// The effect calls a partner.
     Call {
-        /// The method and the address.
+        /// The method and the URL.
         line: String,
-        /// The header fields that we set.
+        /// The headers that the processor sets.
         headers: Vec<(String, String)>,
         /// The body.
         body: Option<Value>,
     },
-    /// It makes or changes a contact.
+    /// The effect creates or changes a contact.
     Upsert {
-        /// What would be known of it.
+        /// The contact's fields afterwards.
         contact: Value,
     },
-    /// It brings a human's answer to an event that awaits approval.
+    /// The effect answers for an event that awaits approval.
     Decide {
-        /// What was asked and answered, and by whom.
+        /// The question, the answer, and who gave it.
         decision: Value,
     },
 }
@@ -101,21 +101,22 @@ impl FlowsPlanArgs {
     pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
         let files = flows_folder::read(&flows_folder::find(self.common.folder)?)?;
         let Some(flows) = flows_folder::parse(&files) else { return Ok(CommandExit::Problems) };
-        let text = std::fs::read_to_string(&self.event);
-        let sample = SampleEvent::parse(&text.with_context(|| format!("cannot read {}", self.event.display()))?)?;
+        let json_text = std::fs::read_to_string(&self.event);
+        let sample = SampleEvent::parse(
+            &json_text.with_context(|| format!("cannot read the event in {}", self.event.display()))?,
+        )?;
         let flow = choose(&sample, &flows, self.flow.as_deref())?;
         let planned = match plan(&sample, flow, &flows) {
             Ok(planned) => planned,
             Err(why) => {
-                anstream::eprintln!("The flow `{}` would refuse this event: {why}.", flow.name);
+                output::print_notice(&format!(
+                    "The intake would not accept this event for the flow `{}`: {why}.\n",
+                    flow.name
+                ));
                 return Ok(CommandExit::Problems);
             }
         };
-        if json {
-            output::json(&json!(planned))
-        } else {
-            show(&planned)
-        }
+        output::print_answer(json, &json!(planned), || text(&planned))?;
         Ok(if planned.effects.iter().all(|step| step.does.is_ok()) {
             CommandExit::Success
         } else {
@@ -126,22 +127,24 @@ impl FlowsPlanArgs {
 
 fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Result<&'f Flow> {
     if let Some(name) = name {
-        return flows.flow(name).with_context(|| format!("there is no flow `{name}`"));
+        return flows
+            .flow(name)
+            .with_context(|| format!("the flows folder has no flow `{name}`: check the name after --flow"));
     }
     match sample.flows(flows).as_slice() {
         [flow] => Ok(flow),
-        [] => bail!("no flow takes an event of this type: name one with --flow"),
+        [] => bail!("no flow takes an event of this type: name the flow with --flow"),
         several => {
             let names: Vec<&str> = several.iter().map(|flow| flow.name.as_str()).collect();
             bail!(
-                "several flows would take this event, from different sources: name one with --flow: {}",
+                "several flows take an event of this type, from different sources: name one with --flow, of {}",
                 names.join(", ")
             )
         }
     }
 }
 
-/// What a flow would do for an event, or why it would refuse it.
+/// What a flow would do for an event, or why the intake would not accept it.
 pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<FlowPlan, String> {
     let event = sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)?;
     let mut row = Row { enrich: preconditions::assumed_found(flow), ..Row::admitted(&event, event.received_at) };
@@ -158,12 +161,12 @@ pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<F
 fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> PlannedEffect {
     let after = flow.needs(effect).into_iter().map(str::to_owned).collect();
     let when_unknown = match effect.guarantee {
-        Guarantee::Native => "called again under the same key",
-        Guarantee::Lookup => "looked up at the partner",
-        Guarantee::None => "parked for a human",
+        Guarantee::Native => "the processor calls it again with the same key",
+        Guarantee::Lookup => "the processor asks the partner",
+        Guarantee::None => "the processor parks the event for a human",
     };
-    let does =
-        action_of(effect, event, row, flow, flows).map_err(|error| format!("cannot be made from this event: {error}"));
+    let does = action_of(effect, event, row, flow, flows)
+        .map_err(|error| format!("the request cannot be made from this event: {error}"));
     PlannedEffect { effect: effect.id.clone(), after, when_unknown, does }
 }
 
@@ -216,44 +219,49 @@ fn request(
     Ok(PlannedAction::Call { line: format!("{method} {base_url}{path}"), headers, body })
 }
 
-/// As if the effect had answered: later templates read what it keeps.
+/// The effect's entry as if the partner had answered: later templates read what is kept of the answer.
 fn assumed_done(effect: &Effect, now: Timestamp) -> Entry {
     let kept = effect.results().map(|name| (name.to_owned(), json!(format!("‹{}.{name}›", effect.id))));
     let progress = Progress::Done { result: Value::Object(kept.collect::<Map<_, _>>()) };
     Entry { attempts: 1, since: now, at: now, doubtful: false, progress }
 }
 
-fn show(planned: &FlowPlan) {
+fn text(planned: &FlowPlan) -> String {
     let FlowPlan { flow, id, group, dropped, before, effects } = planned;
-    anstream::println!("{} takes it", output::styled(output::BOLD, flow));
-    anstream::println!("  id      {id}\n  group   {group}");
+    let mut text =
+        format!("{} takes this event\n  id      {id}\n  group   {group}\n", output::styled(output::BOLD, flow));
     if !dropped.is_empty() {
-        anstream::println!("  dropped {}", dropped.join(", "));
+        text += &format!("  dropped {}\n", dropped.join(", "));
     }
-    before.iter().for_each(|sentence| anstream::println!("  first   {sentence}"));
-    for PlannedEffect { effect, after, when_unknown, does } in effects {
-        let after = if after.is_empty() { "at once".into() } else { format!("after {}", after.join(", ")) };
-        let unknown = format!("if nobody knows whether it happened: {when_unknown}");
-        anstream::println!("\n{} {after}; {unknown}", output::styled(output::BOLD, effect));
-        match does {
-            Ok(does) => show_effect(does),
-            Err(why) => anstream::println!("  {}", output::styled(output::BAD, why)),
-        }
-    }
+    text.extend(before.iter().map(|sentence| format!("  first   {sentence}\n")));
+    text.extend(effects.iter().map(effect_text));
+    text
 }
 
-fn show_effect(does: &PlannedAction) {
+fn effect_text(planned: &PlannedEffect) -> String {
+    let PlannedEffect { effect, after, when_unknown, does } = planned;
+    let after = if after.is_empty() { "at once".into() } else { format!("after {}", after.join(", ")) };
+    let action = match does {
+        Ok(action) => action_text(action),
+        Err(why) => format!("  {}\n", output::styled(output::BAD, why)),
+    };
+    let effect = output::styled(output::BOLD, effect);
+    format!("\n{effect} {after}; where its outcome is unknown, {when_unknown}\n{action}")
+}
+
+fn action_text(action: &PlannedAction) -> String {
     let indented = |value: &Value| format!("{value:#}").replace('\n', "\n  ");
-    match does {
-        PlannedAction::Nothing => anstream::println!("  nothing: its condition does not hold for this event"),
-        PlannedAction::Upsert { contact } => anstream::println!("  upsert {}", indented(contact)),
-        PlannedAction::Decide { decision } => anstream::println!("  decide {}", indented(decision)),
+    match action {
+        PlannedAction::Nothing => "  skipped: its condition does not hold for this event\n".into(),
+        PlannedAction::Upsert { contact } => format!("  upsert {}\n", indented(contact)),
+        PlannedAction::Decide { decision } => format!("  decide {}\n", indented(decision)),
         PlannedAction::Call { line, headers, body } => {
-            anstream::println!("  {line}");
-            for (name, value) in headers {
-                anstream::println!("  {}", output::styled(output::DIM, format!("{name}: {value}")));
-            }
-            body.iter().for_each(|body| anstream::println!("  {}", indented(body)));
+            let header = |(name, value): &(String, String)| {
+                format!("  {}\n", output::styled(output::DIM, format!("{name}: {value}")))
+            };
+            let headers: String = headers.iter().map(header).collect();
+            let body = body.as_ref().map(|body| format!("  {}\n", indented(body))).unwrap_or_default();
+            format!("  {line}\n{headers}{body}")
         }
     }
 }

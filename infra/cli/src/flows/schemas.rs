@@ -8,20 +8,22 @@ use shared::flows::schema::schemas;
 
 use crate::{CommandExit, flows_folder};
 
-/// Write the JSON Schemas by which editors complete and check flow files.
+/// Write the JSON Schemas that editors use to complete and check flow files.
 #[derive(Debug, Args)]
 pub struct SchemasArgs {
-    /// The flows folder. Without it, the one of the project that you are in.
+    /// The flows folder. Without it, that of the project that you are in.
     folder: Option<PathBuf>,
 }
 
 impl SchemasArgs {
     pub(crate) fn run(self) -> Result<CommandExit> {
         let folder = flows_folder::find(self.folder)?.join("schema");
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("the schemas were not written: cannot create the folder {}", folder.display()))?;
         for (name, text) in texts() {
             let path = folder.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            std::fs::write(&path, text)
+                .with_context(|| format!("the schemas were not all written: cannot write {}", path.display()))?;
         }
         Ok(CommandExit::Success)
     }

@@ -13,18 +13,18 @@ use crate::{CommandExit, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  ledgerline apply 1b16f576…=9a0b… --reason 'the CRM is back'    as `plan` prints it
-  ledgerline apply --plan plan.json --reason 'the CRM is back'   the JSON of `plan --json`
+  ledgerline apply 1b16f576…=9a0b… --reason 'the CRM is back'    takes what `plan` prints
+  ledgerline apply --plan plan.json --reason 'the CRM is back'   takes what `plan --json` prints
 
-If an event has changed since it was planned, nothing at all is replayed.";
+If an event has changed since the plan was made, no event is replayed.";
 
-/// Replay exactly what a plan said, or nothing.
+/// Replay exactly what a plan showed, or nothing.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// Events of a plan, each with its hash.
+    /// The events of a plan, each with its hash, as `plan` prints them.
     #[arg(value_name = "ID=HASH", value_parser = pair, required_unless_present = "plan", conflicts_with = "plan")]
     events: Vec<(String, String)>,
-    /// The JSON of `plan --json`. What is blocked in it is left out.
+    /// The file with the output of `plan --json`. Events that it lists as blocked are left out.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -40,30 +40,42 @@ impl ApplyArgs {
         let events: Vec<Value> = events.into_iter().map(|(id, hash)| json!({"id": id, "hash": hash})).collect();
         let answer = cloud::with(at, async |cloud| {
             let operation = self.why.add_to(cloud, json!({"op": "apply", "events": events})).await;
-            cloud.change(operation, "ledgerline dead list").await
+            cloud.change(operation, "dead list").await
         })?;
         let outcomes = EventOutcomes::read(&answer["applied"]);
         output::print_answer(json, &answer, || outcomes.as_text("replayed"))?;
-        Ok(outcomes.verdict())
+        Ok(outcomes.exit())
     }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(id, hash)| !id.is_empty() && !hash.is_empty());
-    pair.map(|(id, hash)| (id.to_owned(), hash.to_owned())).ok_or_else(|| "write the event's id, `=`, its hash".into())
+    pair.map(|(id, hash)| (id.to_owned(), hash.to_owned()))
+        .ok_or_else(|| "write the event's id, `=` and its hash, as `ledgerline plan` prints them".into())
 }
 
 fn read(file: &Path) -> Result<Vec<(String, String)>> {
-    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let plan = serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", file.display()))?;
-    let events = planned(&plan).with_context(|| format!("{} is not the JSON of `plan --json`", file.display()))?;
+    let text = std::fs::read(file)
+        .with_context(|| format!("nothing was replayed: cannot read the plan in {}", file.display()))?;
+    let plan = serde_json::from_slice(&text).with_context(|| {
+        format!(
+            "nothing was replayed: {} is not JSON. Make it with `ledgerline plan … --json > plan.json`",
+            file.display()
+        )
+    })?;
+    let events = planned(&plan).with_context(|| {
+        format!(
+            "nothing was replayed: {} is not a plan. Make it with `ledgerline plan … --json > plan.json`",
+            file.display()
+        )
+    })?;
     if events.is_empty() {
-        bail!("the plan in {} has nothing that can be replayed", file.display());
+        bail!("nothing was replayed: every event of the plan in {} is blocked, or it has none", file.display());
     }
     Ok(events)
 }
 
-/// The events of a plan that it would replay.
+/// The events that a plan would replay, with their hashes.
 fn planned(plan: &Value) -> Option<Vec<(String, String)>> {
     let free = plan["events"].as_array()?.iter().filter(|event| event["blocked"].is_null());
     free.map(|event| Some((event["id"].as_str()?.to_owned(), event["hash"].as_str()?.to_owned()))).collect()

@@ -11,18 +11,18 @@ use tokio::time::sleep;
 
 use crate::cloud::CloudClient;
 
-/// How often a follower looks.
+/// How often a follower queries.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Waits for a batch's end, with a bar on a terminal and nothing anywhere else.
-pub(super) async fn follow(cloud: &CloudClient, id: &str, most: u32) -> Result<Batch> {
-    let bar = bar(most);
+/// Waits for the end of a batch of up to `max` events. A terminal shows a bar meanwhile.
+pub(super) async fn follow(cloud: &CloudClient, id: &str, max: u32) -> Result<Batch> {
+    let bar = bar(max);
+    let next = format!("batch {id} goes on by itself: look at `{}`", cloud.command("status"));
     loop {
-        let status = cloud
-            .query(json!({"op": "status"}))
-            .await
-            .context(format!("batch {id} goes on by itself, and `ledgerline status` tells how far it is"))?;
-        let batch = find(&status, id).with_context(|| format!("batch {id} is not listed any more: it is long over"))?;
+        let status = cloud.query(json!({"op": "status"})).await.with_context(|| next.clone())?;
+        let batch = find(&status, id).with_context(|| {
+            format!("the end of batch {id} was missed: the status lists the newest batches, and no longer this one")
+        })?;
         bar.set_position(batch.replayed.into());
         if batch.progress != BatchProgress::Running {
             bar.finish_and_clear();
@@ -32,16 +32,16 @@ pub(super) async fn follow(cloud: &CloudClient, id: &str, most: u32) -> Result<B
     }
 }
 
-/// One of the batches of a status.
+/// The batch of this id in a status.
 fn find(status: &Value, id: &str) -> Option<Batch> {
     let batches = status["batches"].as_array()?;
     batches.iter().find(|batch| batch["id"] == id).and_then(|batch| Batch::deserialize(batch).ok())
 }
 
-/// It draws on standard error, and only if that is a terminal.
-fn bar(most: u32) -> ProgressBar {
-    let bar = ProgressBar::new(most.into());
-    let style = ProgressStyle::with_template("{bar:30} {pos} of up to {len} replayed, {elapsed}");
+/// The bar. It draws on standard error, and only if that is a terminal.
+fn bar(max: u32) -> ProgressBar {
+    let bar = ProgressBar::new(max.into());
+    let style = ProgressStyle::with_template("{bar:30} {pos} of up to {len} events replayed, {elapsed}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar

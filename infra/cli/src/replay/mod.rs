@@ -1,4 +1,4 @@
-//! Replaying what is parked: what it would do, exactly that, one by one, or many in a batch.
+//! Replays of parked events: a plan of what one would do, exactly that plan, one by one, or many in a batch.
 
 mod apply;
 mod batch;
@@ -26,32 +26,33 @@ Examples:
   ledgerline replay --flow lead-routing --since 2h --reason-was attempts_spent --dry-run
   ledgerline replay --flow lead-routing --since 2h --max 200 --rate 10 --reason 'the CRM is back'
 
---reason is why you replay; --reason-was is what the events died of.
-Events that are named go at once. Those that are chosen go as a batch, slowly and one after the other, and this
-command follows it to its end. Ctrl-c ends the following, not the batch: `ledgerline stop` does that.";
+--reason is why you replay; --reason-was is why the events died.
+Events that you name by id are replayed at once. Events that options choose are replayed as a batch, slowly and one
+after the other, and this command follows the batch to its end. Ctrl-c ends the following and not the batch;
+`ledgerline stop` ends the batch.";
 
-/// Send parked events through the queue again. What is done stays done.
+/// Send parked events through the queue again. An effect that is done is not called again.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The events' ids. Without any, those that the options choose are replayed as a batch.
+    /// The ids of the events. Without ids, the events that the options choose are replayed as a batch.
     ids: Vec<String>,
-    /// The version of the row that you saw: refused if it has changed since. With one id.
+    /// The version of the row that you saw, as `dead show` prints it: declined if the row has changed since. With one id.
     #[arg(long, value_name = "VERSION", requires = "ids")]
     seen: Option<String>,
     #[command(flatten)]
     only: FilterArgs,
-    /// All that is parked, where nothing else chooses.
+    /// Choose all parked events, where no other option chooses.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     pace: batch::BatchArgs,
-    /// Why you replay: it goes into the history. A dry run needs none.
+    /// Why you replay. The reason is kept in the history. A dry run needs none.
     #[arg(long, value_name = "WHY", value_parser = crate::args::parse_note, required_unless_present = "dry_run")]
     reason: Option<String>,
-    /// Who you are. Without it, the one that AWS knows you as.
+    /// Your name, which is kept in the history. Without it, the name that AWS knows you by.
     #[arg(long, value_name = "NAME", value_parser = crate::args::parse_note)]
     by: Option<String>,
-    /// Tell what would be done, for the first 100 at most, and do nothing.
+    /// Show what a replay would do, for the first 100 events at most, and change nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -71,19 +72,24 @@ impl ReplayArgs {
         }
     }
 
-    /// What clap cannot say: either some are named, or some are chosen.
+    /// The rule that clap cannot express: events are either named by id or chosen by options.
     fn check(&self) -> Result<()> {
         let chosen = self.all || !self.only.is_empty();
         match (self.ids.len(), chosen) {
-            (0, false) => bail!("name events, or choose them by --flow, --since, --reason-was …; --all is all of them"),
-            (1.., true) => bail!("name events or choose them by options, not both"),
-            (2.., _) if self.seen.is_some() => bail!("--seen is the version of one event: name one"),
+            (0, false) => bail!(
+                "nothing was replayed: name the events by id, or choose them with --flow, --since, --reason-was, --error \
+                 or --state; --all chooses all of them"
+            ),
+            (1.., true) => bail!("nothing was replayed: name the events by id or choose them by options, not both"),
+            (2.., _) if self.seen.is_some() => {
+                bail!("nothing was replayed: --seen is the version of one event, so name one id")
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// Replays each by itself.
+/// Replays each event by itself.
 async fn replay_each(
     cloud: &CloudClient,
     json: bool,
@@ -96,9 +102,9 @@ async fn replay_each(
         let mut operation = signed.clone();
         operation["id"] = json!(id);
         operation["version"] = row_version(cloud, id, seen).await?;
-        cloud.change(operation, &format!("ledgerline dead show {id}")).await
+        cloud.change(operation, &format!("dead show {id}")).await
     })
     .await?;
     output::print_answer(json, &json!({"replayed": outcomes.as_json()}), || outcomes.as_text("replayed"))?;
-    Ok(outcomes.verdict())
+    Ok(outcomes.exit())
 }

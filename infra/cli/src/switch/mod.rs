@@ -1,4 +1,4 @@
-//! Switches at run time: pause, resume, safe mode, retry policies. In force within seconds, with no deploy.
+//! The switches: pause, resume, safe mode, retry policies. They are in force within seconds, without a deploy.
 
 mod status;
 mod turn;
@@ -13,6 +13,6 @@ Examples:
   ledgerline safe-mode --flow cart-recovery --for 2h --reason 'the codes are odd'
   ledgerline safe-mode --flow cart-recovery --off --reason 'the codes are right'
   ledgerline policy --flow lead-routing max_attempts=5 base=10s --reason 'the CRM is slow today'
-  ledgerline policy --flow lead-routing --reason 'the CRM is well'       the flow's own again
+  ledgerline policy --flow lead-routing --reason 'the CRM is well'       restores the policy in the flow's file
 
-Without a flow or an integration, everything is meant. `ledgerline status` lists what is on.";
+Without --flow or --integration, the switch is for everything. `ledgerline status` lists the switches that are on.";

@@ -13,7 +13,7 @@ use crate::args::now;
 use crate::cloud::{self, CloudArgs};
 use crate::output::{self, BOLD, columns, styled};
 
-/// Show what is switched, what was turned last, and the newest batches of replays.
+/// Show which switches are on, the last turns of switches, and the newest batches of replays.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {}
 
@@ -30,21 +30,24 @@ fn text(answer: &Value, now: Timestamp) -> String {
     format!("{board}\n{}", batches_text(answer))
 }
 
-/// What there is to say of an answer's board. That of a newer function may not be known here, and must not
-/// be taken for one on which nothing is switched.
-pub(super) fn board_text(answer: &Value, said: impl FnOnce(&Board) -> String) -> String {
+/// The text for an answer's switchboard. This command may not know that of a newer function, and must not take it
+/// for one on which every switch is off.
+pub(super) fn board_text(answer: &Value, text: impl FnOnce(&Board) -> String) -> String {
     match Board::deserialize(&answer["board"]) {
-        Ok(board) => said(&board),
-        Err(error) => format!("This command cannot read the board: {error}. With --json, it is shown as it is.\n"),
+        Ok(board) => text(&board),
+        Err(error) => format!(
+            "This command cannot read the switchboard: {error}. Switches may be on. Add --json to see the switchboard as \
+             it is, or update this command.\n"
+        ),
     }
 }
 
-/// What is switched.
+/// The switches that are on.
 pub(super) fn switches_text(board: &Board, now: Timestamp) -> String {
     let rows: Vec<_> = board.positions(now).iter().map(row).collect();
     match rows.as_slice() {
-        [] => "Nothing is switched: everything runs as its flow says.\n".into(),
-        rows => columns(["SWITCHED", "OF", "UNTIL", "BY", "WHY"], rows),
+        [] => "Nothing is switched: every flow runs as its file says.\n".into(),
+        rows => columns(["SWITCH", "OF", "UNTIL", "BY", "REASON"], rows),
     }
 }
 
@@ -52,7 +55,7 @@ fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {
     let (what, switch, end) = match position {
         Position::Paused(switch) => ("paused".into(), Some(*switch), "resumed"),
         Position::SafeMode(switch) => ("safe mode".into(), Some(*switch), "turned off"),
-        Position::Retry(change, switch) => (format!("policy {}", json!(change)), *switch, "taken back"),
+        Position::Retry(change, switch) => (format!("policy {}", json!(change)), *switch, "restored"),
     };
     let until = switch.and_then(|switch| switch.until).map_or_else(|| end.into(), |until| until.to_string());
     let word = |part: fn(&Switch) -> &String| switch.map(part).cloned().unwrap_or_default();
@@ -65,10 +68,10 @@ fn turns_text(board: &Board) -> String {
         [at.to_string(), what, of.to_string(), by, why]
     };
     match board.turned().iter().map(row).collect::<Vec<_>>().as_slice() {
-        [] => "No turn is remembered.\n".into(),
+        [] => "No turn of a switch is on record.\n".into(),
         rows => {
-            let head = ["WHEN", "WHAT", "OF", "BY", "WHY"];
-            format!("{}\n{}", styled(BOLD, "Turned last, the newest first"), columns(head, rows))
+            let head = ["WHEN", "TURNED", "OF", "BY", "REASON"];
+            format!("{}\n{}", styled(BOLD, "Last turns of switches, the newest first"), columns(head, rows))
         }
     }
 }
@@ -81,26 +84,26 @@ fn batches_text(answer: &Value) -> String {
         [batch.id.clone(), progress, sent, filter_text(&batch.filter), batch.by.clone(), batch.why.clone()]
     };
     match all.iter().map(row).collect::<Vec<_>>().as_slice() {
-        [] => "No batch of replays was begun.\n".into(),
-        rows => format!("{}\n{}", styled(BOLD, "Batches, the newest first"), columns(HEAD, rows)),
+        [] => "No batch of replays was started.\n".into(),
+        rows => format!("{}\n{}", styled(BOLD, "Batches of replays, the newest first"), columns(HEAD, rows)),
     }
 }
 
-const HEAD: [&str; 6] = ["BATCH", "IS", "REPLAYED", "OF THOSE WITH", "BY", "WHY"];
+const HEAD: [&str; 6] = ["BATCH", "STATE", "REPLAYED", "EVENTS", "BY", "REASON"];
 
-/// What a batch replays, in words.
+/// The events that a batch replays, in words.
 fn filter_text(filter: &Filter) -> String {
     let Filter { flow, reason, state, error, replays, since } = filter;
     let parts = [
         flow.as_ref().map(|flow| format!("flow {flow}")),
         reason.map(|reason| reason.as_str().to_owned()),
         state.map(|state| state.as_str().to_owned()),
-        error.as_ref().map(|error| format!("error {error:?}")),
+        error.as_ref().map(|error| format!("error contains {error:?}")),
         replays.map(|most| format!("replayed at most {most} times")),
         since.map(|since| format!("since {since}")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "anything".into() } else { parts.join(", ") }
+    if parts.is_empty() { "all".into() } else { parts.join(", ") }
 }
 
 #[cfg(test)]
@@ -132,7 +135,7 @@ mod tests {
     fn nothing_is_told_in_words() {
         let answer = json!({"version": 0, "board": {}, "batches": []});
         let text = text(&answer, now());
-        for words in ["Nothing is switched", "No turn is remembered", "No batch"] {
+        for words in ["Nothing is switched", "No turn of a switch is on record", "No batch"] {
             assert!(text.contains(words), "{text}");
         }
     }
@@ -141,7 +144,7 @@ mod tests {
     fn a_board_that_is_not_known_here_is_not_taken_for_an_empty_one() {
         let answer = json!({"version": 4, "board": {"brakes": {}}, "batches": []});
         let text = text(&answer, now());
-        assert!(text.starts_with("This command cannot read the board: unknown field `brakes`"), "{text}");
+        assert!(text.starts_with("This command cannot read the switchboard: unknown field `brakes`"), "{text}");
         assert!(!text.contains("Nothing is switched"), "{text}");
     }
 }

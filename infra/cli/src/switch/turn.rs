@@ -1,4 +1,4 @@
-//! Turning a switch.
+//! `ledgerline pause`, `resume`, `safe-mode` and `policy`: each turns a switch.
 
 use anyhow::Result;
 use clap::Args;
@@ -9,23 +9,23 @@ use crate::args::{ByAndReasonArgs, now, parse_duration};
 use crate::cloud::{self, CloudArgs};
 use crate::{CommandExit, output};
 
-/// What a switch is of.
+/// The flow or the integration that a switch is for.
 #[derive(Debug, Args)]
 struct SwitchTargetArgs {
-    /// Of this flow.
+    /// Only calls of this flow.
     #[arg(long, conflicts_with = "integration")]
     flow: Option<String>,
-    /// Of this integration.
+    /// Only calls to this integration.
     #[arg(long)]
     integration: Option<String>,
 }
 
-/// Hold calls back: events wait, and waiting is no attempt.
+/// Pause calls to partners: events wait, and waiting is no attempt.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     of: SwitchTargetArgs,
-    /// For how long, as `30m`. Without it, until `resume`.
+    /// How long the pause lasts, for example `30m`. Without it, until `resume`.
     #[arg(long = "for", value_name = "30m", value_parser = time)]
     time: Option<String>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ impl PauseArgs {
     }
 }
 
-/// Let calls go on that were held back.
+/// Resume calls to partners that are paused.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
@@ -55,17 +55,17 @@ impl ResumeArgs {
     }
 }
 
-/// Make a flow do what its `safe_mode` says, for a while.
+/// Turn a flow's safe mode on for a while, or off.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("position").required(true))]
 pub(crate) struct SafeModeArgs {
-    /// Of this flow. Without it, of all flows.
+    /// Only this flow. Without it, all flows.
     #[arg(long)]
     flow: Option<String>,
-    /// On, for so long, as `30m`.
+    /// Turn safe mode on for this long, for example `30m`.
     #[arg(long = "for", value_name = "30m", value_parser = time, group = "position")]
     time: Option<String>,
-    /// Off.
+    /// Turn safe mode off.
     #[arg(long, group = "position")]
     off: bool,
     #[command(flatten)]
@@ -74,19 +74,19 @@ pub(crate) struct SafeModeArgs {
 
 impl SafeModeArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
-        // For no time at all is off.
+        // For zero seconds means off.
         let time = self.time.unwrap_or_else(|| "0s".into());
         turn(at, json, json!({"op": "safe_mode", "flow": self.flow, "for": time}), &self.why)
     }
 }
 
-/// Change a flow's retry policy in what is named; in nothing, it is the flow's own again.
+/// Change the named parts of a flow's retry policy; with none named, restore the one in its file.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// The flow.
+    /// The flow whose policy changes.
     #[arg(long)]
     flow: String,
-    /// What is changed, as in the flow's `retry`: max_attempts=5 base=2s jitter=full
+    /// The parts to change, as in the flow's `retry`: max_attempts=5 base=2s jitter=full
     #[arg(value_name = "NAME=VALUE", value_parser = change)]
     retry: Vec<(String, Value)>,
     #[command(flatten)]
@@ -101,24 +101,25 @@ impl PolicyArgs {
 }
 
 fn turn(at: &CloudArgs, json: bool, operation: Value, why: &ByAndReasonArgs) -> Result<CommandExit> {
-    let answer =
-        cloud::with(at, async |cloud| cloud.change(why.add_to(cloud, operation).await, "ledgerline status").await)?;
+    let answer = cloud::with(at, async |cloud| cloud.change(why.add_to(cloud, operation).await, "status").await)?;
     let on = || status::board_text(&answer, |board| status::switches_text(board, now()));
-    output::print_answer(json, &answer, || format!("In force within five seconds.\n\n{}", on()))?;
+    output::print_answer(json, &answer, || format!("The switch is in force within five seconds. Now on:\n\n{}", on()))?;
     Ok(CommandExit::Success)
 }
 
-/// A stretch of time, checked here and sent as it was written.
+/// Reads a duration, and sends it as it was written.
 fn time(text: &str) -> Result<String, String> {
     match parse_duration(text)? {
-        span if span.is_zero() => Err("it must be some time; `resume`, or `--off`, ends it".into()),
+        span if span.is_zero() => {
+            Err("write a time above zero; to end a pause, use `resume`, and to end safe mode, `--off`".into())
+        }
         _ => Ok(text.to_owned()),
     }
 }
 
-/// A change of a policy: a number where it is one, else a text.
+/// Reads a part of a policy: a number where it is one, else a text.
 fn change(text: &str) -> Result<(String, Value), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as max_attempts=5")?;
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, for example max_attempts=5")?;
     Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
 }
 

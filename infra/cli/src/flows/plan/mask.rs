@@ -30,7 +30,7 @@ pub(super) fn path(written: &str, rendered: &str) -> String {
     shown.collect::<Vec<_>>().join("/")
 }
 
-/// The fields of a body that did not get into the payload.
+/// The fields of a body that the payload does not have.
 pub(super) fn dropped(body: &Value, payload: &Value) -> Vec<String> {
     let mut places = Vec::new();
     missing(body, payload, "", &mut places);

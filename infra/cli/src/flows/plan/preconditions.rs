@@ -1,4 +1,4 @@
-//! What happens before the first effect: what is found out, what guards ask, whom an approval asks.
+//! What happens before the first effect: enrichment, guards, approval.
 
 use serde_json::{Map, Value, json};
 use shared::base::time::Timestamp;
@@ -6,7 +6,7 @@ use shared::effects::guard::{Judgement, judge};
 use shared::flows::template::Scope;
 use shared::flows::{Approval, Cap, Consent, Flow, Guard, Origin, QuietHours};
 
-/// As if all had been found out: later templates read it.
+/// The enrichment as if every answer had come: later templates read it.
 pub(super) fn assumed_found(flow: &Flow) -> Map<String, Value> {
     let found = flow.enrich.iter().map(|enrich| {
         let names: Vec<&str> = match &enrich.from {
@@ -19,12 +19,12 @@ pub(super) fn assumed_found(flow: &Flow) -> Map<String, Value> {
     found.collect()
 }
 
-/// What stands before the effects, a sentence each. Only an expression can be judged without the
-/// contact and the clock.
+/// A sentence for each enrichment, guard and approval. Only an expression can be judged without the contact and
+/// the clock.
 pub(super) fn sentences(flow: &Flow, scope: &Scope<'_>, now: Timestamp) -> Vec<String> {
     let found = flow.enrich.iter().map(|enrich| match &enrich.from {
-        Origin::Partner { integration, .. } => format!("`{}` is found out from {integration}", enrich.id),
-        Origin::Geoip(_) => format!("`{}` is found out from the database of places", enrich.id),
+        Origin::Partner { integration, .. } => format!("the processor reads `{}` from {integration}", enrich.id),
+        Origin::Geoip(_) => format!("the processor reads `{}` from the database of places", enrich.id),
     });
     let guards = flow.guards.iter().map(|guard| guard_sentence(guard, scope, now));
     found.chain(guards).chain(flow.approval.iter().map(|approval| approval_sentence(approval, scope))).collect()
@@ -33,21 +33,21 @@ pub(super) fn sentences(flow: &Flow, scope: &Scope<'_>, now: Timestamp) -> Vec<S
 fn guard_sentence(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
     match guard {
         Guard::Consent(Consent { channel }) => {
-            format!("nothing happens unless the contact's consent_{channel} is true")
+            format!("the guard blocks the event unless the contact's consent_{channel} is true")
         }
         Guard::Cap(Cap { channel, limit, per, .. }) => {
-            format!("nothing happens beyond {limit} on {channel} in {}h", per.as_secs().div_ceil(3600))
+            format!("the guard blocks the event after {limit} on {channel} in {}h", per.as_secs().div_ceil(3600))
         }
         Guard::QuietHours(QuietHours { from, to, zone }) => {
-            format!("it waits from {from} until {to} where the contact lives, or else in {zone}")
+            format!("the event waits from {from} until {to} in the contact's time zone, or else in {zone}")
         }
         Guard::Expression(said) => {
             let judged = match judge(guard, None, scope, now) {
-                Ok(Judgement::Block(_)) => "refuses this event: nothing happens",
+                Ok(Judgement::Block(_)) => "blocks this event: no effect is called",
                 Ok(_) => "lets this event pass",
-                Err(_) => "cannot be decided for this event",
+                Err(_) => "cannot be evaluated for this event",
             };
-            format!("`{}` ({}) {judged}", said.name, said.that.as_str())
+            format!("the guard `{}` ({}) {judged}", said.name, said.that.as_str())
         }
     }
 }
@@ -55,8 +55,8 @@ fn guard_sentence(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
 fn approval_sentence(approval: &Approval, scope: &Scope<'_>) -> String {
     let needed = approval.when.as_ref().map_or(Ok(true), |when| when.holds(scope));
     match needed {
-        Ok(true) => format!("a human is asked first, in {}", approval.room),
-        Ok(false) => "no human is asked: the approval's condition does not hold for this event".into(),
-        Err(_) => "whether a human is asked cannot be decided for this event".into(),
+        Ok(true) => format!("a human has to approve this event, in {}", approval.room),
+        Ok(false) => "this event needs no approval: the condition of the flow's approval does not hold for it".into(),
+        Err(_) => "the condition of the flow's approval cannot be evaluated for this event".into(),
     }
 }
