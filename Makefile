@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run stop replay test sim mutants thousand chaos check lint schemas fuzz deny build deploy clean
+.PHONY: help run send stop replay test sim mutants thousand chaos check lint schemas fuzz deny build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -32,7 +32,10 @@ run: ## Bring the local cloud up: no account, no containers (ARGS='--port 9787 â
 	@cargo build --workspace --bins
 	@$(local) up $(ARGS)
 
-stop: ## End the local cloud of `make run`
+send: ## Post a new signed event to the local cloud of `make run`, and print the answer
+	@$(local) send
+
+stop: ## Stop the local cloud of `make run`
 	@$(local) stop
 
 replay: ## Talk to the replay function: OP='{"op":"list"}'

@@ -1,4 +1,4 @@
-//! What the `local` command takes.
+//! The verbs and the options of the `local` command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,14 +19,14 @@ pub struct LocalCli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Bring a cloud up and keep it until Ctrl-C.
+    /// Start a local cloud, and keep it running until Ctrl-C.
     Up {
         #[command(flatten)]
         ports: PortFlags,
         #[command(flatten)]
         flows: FlowsFlag,
     },
-    /// Bring a cloud up, run a command against it, and take it down.
+    /// Start a local cloud, run a command against it, and stop the cloud.
     Exec {
         #[command(flatten)]
         flows: FlowsFlag,
@@ -34,22 +34,24 @@ enum Verb {
         #[arg(trailing_var_arg = true, required = true)]
         command: Vec<String>,
     },
-    /// Invoke a function of the cloud that is up.
+    /// Invoke a function of the local cloud that is running.
     Invoke {
-        /// intake, processor, replay or console.
+        /// The function: intake, processor, replay or console.
         function: String,
         /// The event, as JSON.
         event: String,
     },
-    /// Bring a cloud up, break it under load, heal it, and see whether the books balance.
+    /// Start a local cloud, break it under load, heal it, and check that no effect is missing or done twice.
     Chaos(chaos::ChaosArgs),
-    /// End the cloud that is up.
+    /// Post a new signed event to the local cloud that is running, and print the answer.
+    Send,
+    /// Stop the local cloud that is running.
     Stop,
-    /// Check the template that would be deployed.
+    /// Check the template with cfn-lint and sam validate.
     Lint,
-    /// Install the tools, and do nothing else.
+    /// Install the tools that the local cloud needs, and do nothing else.
     Tools {
-        /// Those for building and deploying to AWS, too.
+        /// Install the tools for building and deploying to AWS, too.
         #[arg(long)]
         deploy: bool,
     },
@@ -57,20 +59,20 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct PortFlags {
-    /// Where the front door listens.
+    /// The port of the API that senders post to.
     #[arg(long = "port", default_value_t = ListenPorts::default().gateway)]
     gateway: u16,
-    /// Where the partner stub listens.
+    /// The port of the partner stub.
     #[arg(long = "partners-port", default_value_t = ListenPorts::default().partners)]
     partners: u16,
-    /// Where the emulator listens.
+    /// The port of the AWS emulator.
     #[arg(long = "emulator-port", default_value_t = ListenPorts::default().emulator)]
     emulator: u16,
 }
 
 #[derive(Debug, Args)]
 struct FlowsFlag {
-    /// The folder with sources.yaml, integrations.yaml and flows/, instead of those that are shipped.
+    /// The folder with sources.yaml, integrations.yaml and flows/, in place of infra/flows.
     #[arg(long)]
     flows: Option<PathBuf>,
 }
@@ -82,13 +84,14 @@ impl From<PortFlags> for ListenPorts {
 }
 
 impl LocalCli {
-    /// Do what was asked.
+    /// Runs the verb.
     pub async fn run(self) -> Result<ExitCode> {
         match self.verb {
             Verb::Up { ports, flows } => verbs::up(ports.into(), flows.flows).await,
             Verb::Exec { flows, command } => verbs::exec(&command, flows.flows).await,
             Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
             Verb::Chaos(flags) => verbs::chaos(&flags).await,
+            Verb::Send => verbs::send().await,
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,
             Verb::Tools { deploy } => verbs::install(deploy).await,

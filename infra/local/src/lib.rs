@@ -12,12 +12,13 @@
 //! state that outlives the process, other than the demo's secrets.
 
 pub mod command;
-pub mod seeded_random;
 pub mod listen_ports;
+mod output;
 pub mod processes;
-pub mod step_progress;
 pub mod project;
+pub mod seeded_random;
 mod state_folder;
+pub mod step_progress;
 
 pub mod binaries;
 pub mod browser;
@@ -27,9 +28,9 @@ pub mod tools;
 
 pub mod aws;
 pub mod deploy;
+pub mod demo_signing_secret;
 pub mod emulator;
 pub mod secrets;
-pub mod demo_signing_secret;
 pub mod stack;
 
 pub mod console;
@@ -39,10 +40,12 @@ pub mod lambda;
 mod metrics;
 pub mod partners;
 pub mod poller;
+mod webhooks;
 
 pub mod chaos;
 pub mod cli;
 pub mod cloud;
+pub mod new_event;
 pub mod reload;
 pub mod screen;
 pub mod verbs;

@@ -1,69 +1,85 @@
-//! The one screen at the end of a start: what to paste next.
+//! The screen at the end of a start: what to paste next.
 
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cloud::{CloudAddress, LocalCloud};
+use crate::output::print;
 
-/// Print it.
+/// Prints the screen.
 pub fn show(cloud: &LocalCloud) {
-    println!("{}", render(cloud, std::io::stdout().is_terminal()));
+    let screen = render(cloud.address(), &cloud.secret().hex(), has_openssl(), std::io::stdout().is_terminal());
+    print(&format!("{screen}\n"));
 }
 
-fn render(cloud: &LocalCloud, terminal: bool) -> String {
-    let address = cloud.address();
-    let head = |text: &str| if terminal { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
+fn render(address: &CloudAddress, signing_key: &str, has_openssl: bool, terminal: bool) -> String {
+    let title = |text: &str| if terminal { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
     let parts = [
-        format!("\n{}  {}", head("Ledgerline is up:"), address.url),
-        format!("{}\n{}", head("Send a signed event"), signed_curl(cloud)),
-        format!("{}\n{}", head("Make the partner fail, and heal it"), partner_curls(address)),
-        format!("{}\n  {}/console\n{}", head("Dead letters"), address.url, DEAD_LETTERS),
-        format!("{}\n{}", head("Logs"), logs(&address.state)),
-        "Ctrl-C stops everything.".to_owned(),
+        format!("\n{}  {}", title("Ledgerline is up:"), address.url),
+        "Paste these into another terminal, in this folder.".to_owned(),
+        format!("{}\n{}", title("Send a signed event"), signed_curl(address, signing_key, has_openssl)),
+        format!("{}\n{}", title("Watch a failure"), failure(address)),
+        format!("{}\n  {}/console", title("Open the console, with every parked event"), address.url),
+        format!("{}\n{}", title("Read the logs"), logs(&address.state)),
+        "Ctrl-C here, or `make stop` there, stops everything.".to_owned(),
     ];
     parts.join("\n\n")
 }
 
-const DEAD_LETTERS: &str = "  target/debug/ledgerline --local dead list
-  target/debug/ledgerline --local replay <id> --reason 'the partner is well again'
-  make replay OP='{\"op\":\"list\"}'";
-
 /// The timestamp and the signature are made when it is pasted, over the very bytes that are sent.
 /// The id is fixed: pasted twice, it is the same event twice.
-fn signed_curl(cloud: &LocalCloud) -> String {
-    let (url, key) = (&cloud.address().url, cloud.secret().hex());
-    let hint = if has_openssl() { "" } else { "  # It needs openssl, which is not on PATH: install it first.\n" };
+fn signed_curl(address: &CloudAddress, key: &str, has_openssl: bool) -> String {
+    let CloudAddress { url, partners_url, .. } = address;
+    let missing = if has_openssl {
+        ""
+    } else {
+        "  This needs openssl, which is not on PATH: install it first, or use `make send`.\n"
+    };
     format!(
-        r#"{hint}  now=$(date +%s)
+        r#"{missing}  now=$(date +%s)
   signature=$({{ printf 'msg_demo_1.%s.' "$now"; cat events/lead-created.json; }} | openssl dgst -sha256 -mac HMAC -macopt hexkey:{key} -binary | base64)
   curl -si {url}/v1/events/web-forms -H 'content-type: application/json' \
     -H 'webhook-id: msg_demo_1' -H "webhook-timestamp: $now" -H "webhook-signature: v1,$signature" \
     --data-binary @events/lead-created.json
 
-  Paste it again: the same answer, and no second call at the partner. What the partner saw:
-  curl -s {}/_control/log"#,
-        cloud.address().partners_url
+  Paste it again: it is a duplicate, with the same answer and no second call to the partner. The calls it got:
+  curl -s {partners_url}/_control/log"#
     )
 }
 
-fn partner_curls(address: &CloudAddress) -> String {
-    let control = format!("  curl -X PUT {}/_control/crm -d", address.partners_url);
-    [r#"'{"mode":"status","status":500}'"#, r#"'{"mode":"hang","apply":true,"seconds":30}'"#, r#"'{"mode":"ok"}'"#]
-        .map(|body| format!("{control} {body}"))
-        .join("\n")
+/// A failure needs a new event: a duplicate of one that is done calls nobody.
+fn failure(address: &CloudAddress) -> String {
+    let control = |body: &str| format!("  curl -X PUT {}/_control/crm -d '{body}'", address.partners_url);
+    let (fail, heal) = (control(r#"{"mode":"status","status":500}"#), control(r#"{"mode":"ok"}"#));
+    let hang = control(r#"{"mode":"hang","apply":true,"seconds":30}"#);
+    format!(
+        "  Make the partner fail, and post a new event: the one above is done, and a duplicate calls no partner.
+{fail}
+  make send
+
+  The processor tries three times, within about half a minute, and then parks the event:
+  target/debug/ledgerline --local dead list
+
+  Heal the partner, and replay what is parked:
+{heal}
+  target/debug/ledgerline --local replay --all --yes --reason 'the partner is healthy again'
+
+  The partner can also do as it is told and not answer. Then `make send` again:
+{hang}"
+    )
 }
 
 fn logs(state: &Path) -> String {
-    let shown = std::env::current_dir().ok().and_then(|here| Some(state.strip_prefix(here).ok()?.to_owned()));
-    let logs = shown.unwrap_or_else(|| state.to_owned()).join("logs");
+    let relative = std::env::current_dir().ok().and_then(|here| Some(state.strip_prefix(here).ok()?.to_owned()));
+    let logs = relative.unwrap_or_else(|| state.to_owned()).join("logs");
     let logs = logs.display();
     format!(
-        "  {logs}/partners.jsonl             what the partner got\n  \
-         {logs}/gateway.jsonl              every request\n  \
-         {logs}/poller.jsonl               every batch from the queues\n  \
-         {logs}/ledgerline-<function>.log  what the functions say\n  \
-         {logs}/emulator.log, deploy.log   the emulator and sam deploy"
+        "  {logs}/partners.jsonl             each call that the partner got\n  \
+         {logs}/gateway.jsonl              each request to the API\n  \
+         {logs}/poller.jsonl               each batch from the queues\n  \
+         {logs}/ledgerline-<function>.log  the log of a function\n  \
+         {logs}/emulator.log, deploy.log   the logs of the emulator and of sam deploy"
     )
 }
 

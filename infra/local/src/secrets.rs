@@ -1,4 +1,4 @@
-//! The demo's secrets: made once, kept in the state folder, put into the emulator's SSM.
+//! The demo's secrets: made once, kept in the state folder, put into the emulator's parameter store.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -13,23 +13,26 @@ use shared::flows::Flows;
 use crate::aws::Endpoint;
 use crate::demo_signing_secret::DemoSigningSecret;
 
+/// The file in the state folder that keeps the key of all sources.
+const SOURCES: &str = "sources.secret";
+
 const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
 
-/// What the demo sources have: a key to sign with, and a token to read its receipts with.
+/// The secrets of the demo source: a key to sign with, and a token to read its receipts with.
 #[derive(Clone, Debug)]
 pub struct DemoSecrets {
-    /// What it signs with.
+    /// The key that it signs with.
     pub signing: DemoSigningSecret,
-    /// `web-forms.<secret>`.
+    /// The token: `web-forms.<secret>`.
     pub receipts: String,
 }
 
-/// Put the secrets of all sources and integrations in place; returns what the demo signs with.
+/// Puts the secrets of all sources and integrations in place; returns those of the demo source.
 ///
 /// They stay the same from start to start, so that a `curl` from an earlier screen still works. All
 /// sources sign with one key here, each in its own way.
 pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<DemoSecrets> {
-    let signing = keep(&state.join("sources.secret"), "whsec_")?;
+    let signing = keep(&state.join(SOURCES), "whsec_")?;
     let receipts = keep(&state.join("receipts.secret"), "web-forms.")?;
     let token = keep(&state.join("integrations.secret"), "token_")?;
     for (name, _) in flows.sources() {
@@ -42,13 +45,25 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
     Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
 }
 
+/// The key that the sources of a local cloud sign with, from its state folder.
+pub fn of_sources(state: &Path) -> Result<DemoSigningSecret> {
+    let file = state.join(SOURCES);
+    let text = std::fs::read_to_string(&file);
+    DemoSigningSecret::parse(&text.with_context(|| {
+        format!(
+            "nothing was sent: cannot read the signing secret in {}. Start the cloud again with `make run`",
+            file.display()
+        )
+    })?)
+}
+
 async fn put_parameter(endpoint: &Endpoint, name: &str, value: &str) -> Result<()> {
     let input = json!({"Name": name, "Value": value, "Type": "SecureString", "Overwrite": true});
     endpoint.act("ssm", "AmazonSSM.PutParameter", input).await?;
     Ok(())
 }
 
-/// What the file holds, or a new random value that it holds from now on.
+/// The value in the file, or a new random one, which the file keeps from now on.
 fn keep(file: &Path, prefix: &str) -> Result<String> {
     let made = format!("{prefix}{}", BASE64_STANDARD.encode(random()?));
     // Created with its mode: written first and closed off later, others could read it between.
@@ -58,12 +73,13 @@ fn keep(file: &Path, prefix: &str) -> Result<String> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => std::fs::read_to_string(file),
         Err(error) => Err(error),
     }
-    .with_context(|| format!("cannot keep a secret in {}", file.display()))
+    .with_context(|| format!("the local cloud cannot start: cannot keep a secret in {}", file.display()))
 }
 
 fn random() -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
+    getrandom::fill(&mut bytes)
+        .context("the local cloud cannot start: the system gives no random numbers for its secrets")?;
     Ok(bytes)
 }
 

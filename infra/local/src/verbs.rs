@@ -1,4 +1,4 @@
-//! What the `local` command does.
+//! The work of each verb of the `local` command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,11 +14,16 @@ use crate::cloud::{CloudAddress, CloudOptions, LocalCloud};
 use crate::command::run_shown;
 use crate::lambda::{InvocationOutcome, Lambda};
 use crate::listen_ports::ListenPorts;
+use crate::output::print;
 use crate::project::Project;
 use crate::step_progress::StepProgress;
-use crate::{browser, chaos, reload, screen, tools};
+use crate::{browser, chaos, new_event, reload, screen, tools};
 
-/// Bring a cloud up and keep it until Ctrl-C or SIGTERM.
+const INTERRUPTED: &str = "Ctrl-C or SIGTERM came before the end; the local cloud is stopped";
+
+const NO_CLOUD_ANSWER: &str = "the local cloud does not answer: start it with `make run`, if it is not running";
+
+/// Starts a local cloud, and keeps it running until Ctrl-C or SIGTERM.
 pub async fn up(ports: ListenPorts, flows: Option<PathBuf>) -> Result<ExitCode> {
     let options = CloudOptions { ports, flows, ..CloudOptions::run() };
     if let Some(cloud) = unless_interrupted(LocalCloud::start(options, &StepProgress::default())).await? {
@@ -28,63 +33,78 @@ pub async fn up(ports: ListenPorts, flows: Option<PathBuf>) -> Result<ExitCode> 
         cloud.stop().await;
         watched?.transpose()?;
     }
-    eprintln!("\nEverything is stopped.");
+    eprintln!("\nThe local cloud is stopped.");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Bring a cloud up, run a command against it, and take it down. Its status is ours.
+/// Starts a local cloud, runs a command against it, and stops the cloud. The command's exit code is ours.
 pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode> {
-    let (program, arguments) = command.split_first().context("exec needs a command")?;
+    let (program, arguments) =
+        command.split_first().context("nothing was run: name a command, as in `local exec -- cargo test`")?;
     let progress = StepProgress::default();
     let project = Project::find()?;
-    let peers = progress.step("test tools", tools::set_up(&project, tools::TEST)).await?;
-    // Where it cannot be had, the tests that open it fail, and no others.
-    if let Err(error) = progress.step("browser", browser::set_up(&project)).await {
-        eprintln!("{error:#}");
+    let peers = progress.step("install test tools", tools::set_up(&project, tools::TEST)).await?;
+    // Without a browser, the tests that open one fail, and no others.
+    if let Err(error) = progress.step("install browser", browser::set_up(&project)).await {
+        eprintln!("The tests that open the console in a browser will fail: {error:#}");
     }
     let options = CloudOptions { flows, ..CloudOptions::test() };
     let started = unless_interrupted(LocalCloud::start(options, &progress)).await?;
-    let cloud = started.context("interrupted")??;
+    let cloud = started.context(INTERRUPTED)??;
 
     let mut child = Command::new(program);
     child.args(arguments).envs(cloud.environment()?).env("LEDGERLINE_PYTHON", peers.path("python")).kill_on_drop(true);
     let finished = unless_interrupted(child.status()).await;
     cloud.stop().await;
 
-    let status = finished?.context("interrupted")?.with_context(|| format!("cannot start {program}"))?;
+    let status = finished?.context(INTERRUPTED)?;
+    let status = status.with_context(|| format!("cannot run {program}: is it installed, and on PATH?"))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Bring a cloud up, break it under load, heal it, and see whether the books balance.
+/// Starts a local cloud, breaks it under load, heals it, and checks that no effect is missing or done twice.
 pub async fn chaos(flags: &chaos::ChaosArgs) -> Result<ExitCode> {
     let project = Project::find()?;
     let started = unless_interrupted(LocalCloud::start(chaos::options(&project), &StepProgress::default())).await?;
-    let mut cloud = started.context("interrupted")??;
+    let mut cloud = started.context(INTERRUPTED)??;
     let ran = unless_interrupted(chaos::run(&mut cloud, &project, flags)).await;
     cloud.stop().await;
-    ran?.context("interrupted")?
+    ran?.context(INTERRUPTED)?
 }
 
-/// Invoke a function of the cloud that is up, and print its answer.
+/// Invokes a function of the running local cloud, and prints its answer.
 pub async fn invoke(function: &str, event: &str) -> Result<ExitCode> {
-    let event: Value = serde_json::from_str(event).context("the event is not JSON")?;
+    let event: Value = serde_json::from_str(event).context("nothing was invoked: the event is not JSON")?;
     let address = CloudAddress::of_running()?;
     let name = address.function(function)?;
     let lambda = Lambda::new(Endpoint::at(address.endpoint.clone()), address.state.join("logs"));
     let outcome = lambda.invoke(name, &event).await;
-    match outcome.context("the local cloud does not answer: is `make run` still up?")? {
-        InvocationOutcome::Answered(answer) => println!("{answer:#}"),
-        InvocationOutcome::Failed(error) => bail!("{function} failed: {error:#}"),
-        InvocationOutcome::Throttled => bail!("{function} has no free instance: try again"),
+    match outcome.context(NO_CLOUD_ANSWER)? {
+        InvocationOutcome::Answered(answer) => print(&format!("{answer:#}\n")),
+        InvocationOutcome::Failed(error) => bail!(
+            "the function {function} failed, and may have done part of its work: {error:#}. Its log is {}",
+            address.state.join("logs").join(format!("{name}.log")).display()
+        ),
+        InvocationOutcome::Throttled => {
+            bail!("the emulator throttles {function}: the event was not received. Try again")
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// End the cloud that is up, and wait until it is gone.
+/// Posts a new signed event to the running local cloud, and prints the answer.
+pub async fn send() -> Result<ExitCode> {
+    let address = CloudAddress::of_running()?;
+    let posted = new_event::post(&Project::find()?, &address).await.context(NO_CLOUD_ANSWER)?;
+    print(&posted.to_string());
+    Ok(if posted.is_accepted() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Stops the running local cloud, and waits until its process is gone.
 pub async fn stop() -> Result<ExitCode> {
     let pid = CloudAddress::of_running()?.pid.to_string();
     if !runs(&pid).await? {
-        bail!("the local cloud is not running any more");
+        bail!("nothing was stopped: the local cloud's process {pid} is gone already. Start a new one with `make run`");
     }
     run_shown(Command::new("kill").args(["-TERM", &pid])).await?;
     while runs(&pid).await? {
@@ -94,41 +114,44 @@ pub async fn stop() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it is ours: the number may be another program's by now.
+/// Whether this process is a local cloud: the number may be another program's by now.
 async fn runs(pid: &str) -> Result<bool> {
     let shown = Command::new("ps").args(["-o", "stat=,command=", "-p", pid]).output().await;
-    let shown = shown.context("cannot run ps")?.stdout;
+    let shown = shown.context("cannot run ps, which shows whether the local cloud runs: install procps")?.stdout;
     let shown = String::from_utf8_lossy(&shown);
     Ok(shown.contains("local") && !shown.starts_with('Z'))
 }
 
-/// Check the template that would be deployed. `ledgerline flows check` does so for the flows.
+/// Checks the template that would be deployed. `ledgerline flows check` does so for the flows.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
-    let tools = StepProgress::default().step("tools", tools::set_up(&project, tools::RUN)).await?;
+    let tools = StepProgress::default().step("install tools", tools::set_up(&project, tools::RUN)).await?;
     let template = project.template();
     let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));
-    // It asks for a region, and looks nothing up in it.
+    // It demands a region, and looks nothing up in it.
     sam.args(["validate", "--lint", "--region", REGION, "--template"]);
     tokio::try_join!(run_shown(cfn_lint.arg(&template)), run_shown(sam.arg(&template)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Install the tools, and do nothing else.
+/// Installs the tools, and does nothing else.
 pub async fn install(deploy: bool) -> Result<ExitCode> {
     let project = Project::find()?;
     let progress = StepProgress::default();
-    progress.step("tools", tools::set_up(&project, tools::RUN)).await?;
+    progress.step("install tools", tools::set_up(&project, tools::RUN)).await?;
     if deploy {
-        progress.step("tools for deploying", tools::set_up(&project, tools::BUILD)).await?;
+        progress.step("install deploy tools", tools::set_up(&project, tools::BUILD)).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Nothing, where Ctrl-C or SIGTERM came first. What the work had started ends as it is dropped.
+/// The result of the work; nothing, where Ctrl-C or SIGTERM came first. What the work had started ends as it is
+/// dropped.
 async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<Option<T>> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt())
+        .context("cannot listen for Ctrl-C, so that the local cloud could not be stopped")?;
+    let mut terminate = signal(SignalKind::terminate())
+        .context("cannot listen for SIGTERM, so that the local cloud could not be stopped")?;
     tokio::select! {
         done = work => Ok(Some(done)),
         _ = interrupt.recv() => Ok(None),

@@ -4,42 +4,40 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use axum::http::Method;
+use anyhow::{Result, bail};
 use futures::future::try_join_all;
 use serde_json::Value;
-use shared::arrival::signature::{Secret, standard_webhooks_signature};
+use shared::arrival::signature::Secret;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::plan::{DeliveryKind, PlannedDelivery};
 use crate::aws::{Endpoint, EndpointResponse};
-
-const PATH: &str = "/v1/events/web-forms";
+use crate::webhooks;
 
 /// How long a sender waits for an answer, and between two tries.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(2);
 
-/// Nothing is broken for so long: a sender who is not answered meanwhile never will be.
+/// How long a sender tries. No disruption lasts so long: a sender without an answer by then will never get one.
 const GIVE_UP: Duration = Duration::from_secs(90);
 
-/// The senders' own log: what they were told.
+/// The senders' own log: the answers that they got.
 #[derive(Debug, Default)]
 pub(super) struct SenderLog {
     /// The ids under which each genuine event was accepted: one, unless something is wrong.
     pub(super) accepted: BTreeMap<String, BTreeSet<String>>,
     /// How many deliveries were answered with 202.
     pub(super) acknowledged: usize,
-    /// How many were rejected, as they should have been.
+    /// How many malformed or forged deliveries were rejected, as they have to be.
     pub(super) rejected: usize,
-    /// How many tries had no answer, or one that said to try again.
+    /// How many requests had no answer, or one that said to try again.
     pub(super) retries: usize,
-    /// Answers that should not have been, as sentences.
+    /// Answers that a sender should not have got, as sentences.
     pub(super) unexpected: Vec<String>,
 }
 
-/// Everybody who sends.
+/// The senders.
 pub(super) struct Senders {
     gateway: Endpoint,
     secret: Secret,
@@ -48,7 +46,7 @@ pub(super) struct Senders {
 }
 
 impl Senders {
-    /// So many, who post to this URL and share a secret.
+    /// As many senders as `count`, who post to this URL and share a secret.
     pub(super) fn new(url: &str, secret: &str, count: usize) -> Self {
         Self {
             gateway: Endpoint::at(url.to_owned()),
@@ -58,8 +56,8 @@ impl Senders {
         }
     }
 
-    /// Make every delivery, each when its time has come and a sender is free.
-    /// Each that was answered is counted.
+    /// Makes every delivery, each when its time has come and a sender is free. `count` is called for each that was
+    /// answered.
     pub(super) async fn deliver(&self, deliveries: &[PlannedDelivery], count: impl Fn()) -> Result<SenderLog> {
         let (next, began) = (AtomicUsize::new(0), Instant::now());
         let sender = async || {
@@ -76,7 +74,7 @@ impl Senders {
         Ok(logs.into_iter().fold(SenderLog::default(), SenderLog::merged_with))
     }
 
-    /// The first answer that says what became of the delivery.
+    /// Repeats a delivery until an answer says what became of it.
     async fn until_answered(&self, delivery: &PlannedDelivery, log: &mut SenderLog) -> Result<EndpointResponse> {
         let (mut pause, began) = (PAUSE, Instant::now());
         while began.elapsed() < GIVE_UP {
@@ -90,22 +88,17 @@ impl Senders {
             sleep(pause).await;
             pause = PAUSE_MOST.min(pause * 2);
         }
-        bail!("nobody answers {} any more", delivery.event_id)
+        bail!(
+            "the delivery of {} had no answer for {} seconds: the local cloud is broken for good. Look at the logs in \
+             .local/chaos/logs",
+            delivery.event_id,
+            GIVE_UP.as_secs()
+        )
     }
 
     async fn try_once(&self, delivery: &PlannedDelivery) -> Result<EndpointResponse> {
-        let body = delivery.body().to_string();
         let secret = if delivery.delivery_kind == DeliveryKind::Forged { &self.foreign_secret } else { &self.secret };
-        let (id, now) = (&delivery.event_id, jiff::Timestamp::now().as_second());
-        let signature = standard_webhooks_signature(secret, id, now, body.as_bytes()).context("a bad secret")?;
-        let now = now.to_string();
-        let headers = [
-            ("content-type", "application/json"),
-            ("webhook-id", id),
-            ("webhook-timestamp", &now),
-            ("webhook-signature", &signature),
-        ];
-        self.gateway.send("", Method::POST, PATH, &headers, body).await
+        webhooks::post_signed(&self.gateway, secret, &delivery.event_id, delivery.body().to_string()).await
     }
 }
 
