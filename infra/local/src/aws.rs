@@ -1,7 +1,6 @@
-//! A small client for the emulator, in each of the dialects that AWS speaks.
+//! A small HTTP client for the emulator, in each of the protocols of AWS; also for the gateway and the partner stub.
 //!
-//! Not the SDK: the emulator checks no signatures, and the raw answers are what the poller hands
-//! on to functions.
+//! Not the SDK: the emulator checks no signatures, and the poller hands its raw answers on to functions.
 
 use std::time::Duration;
 
@@ -14,23 +13,24 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::process::Command;
 
-/// The region that the emulator stands for.
+/// The region of the emulator.
 pub const REGION: &str = "us-east-1";
 
-/// Credentials that open nothing.
+/// Credentials that are valid nowhere.
 pub const ACCESS_KEY: &str = "test";
 
-/// Shorter than the emulator's own 5 s: it would close a connection just as we send on it.
+/// How long an idle connection is kept. Shorter than the emulator's own 5 s: it would close a connection just as we
+/// send on it.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// The emulator's one address, for every service.
+/// A server on this machine: the emulator, which has one URL for every service, the gateway or the partner stub.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// An answer, whatever its status.
+/// A response, whatever its status.
 #[derive(Debug)]
 pub struct EndpointResponse {
     /// The HTTP status.
@@ -42,45 +42,45 @@ pub struct EndpointResponse {
 }
 
 impl Endpoint {
-    /// The emulator on this port.
+    /// The server on this port.
     pub fn new(port: u16) -> Self {
         Self::at(format!("http://127.0.0.1:{port}"))
     }
 
-    /// The emulator at this URL.
+    /// The server at this URL.
     pub fn at(url: String) -> Self {
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build_http();
         Self { url, client }
     }
 
-    /// What `AWS_ENDPOINT_URL` is set to.
+    /// The URL, as `AWS_ENDPOINT_URL` takes it.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Whether it answers yet.
-    pub async fn healthy(&self) -> bool {
+    /// Whether the emulator answers.
+    pub async fn is_healthy(&self) -> bool {
         let answer = self.send("ministack", Method::GET, "/_ministack/health", &[], "").await;
         answer.is_ok_and(|answer| answer.status.is_success())
     }
 
-    /// An action of a JSON service, such as `ssm` and `AmazonSSM.PutParameter`.
+    /// Calls an action of a JSON service, such as `ssm` and `AmazonSSM.PutParameter`.
     pub async fn act(&self, service: &str, target: &str, input: Value) -> Result<Value> {
         let headers = [("x-amz-target", target), ("content-type", "application/x-amz-json-1.0")];
         let answer = self.send(service, Method::POST, "/", &headers, input.to_string()).await?;
         answer.expect_success(target)?.json()
     }
 
-    /// An action of a query service, such as `cloudformation`, which answers in XML.
+    /// Calls an action of a query service, such as `cloudformation`, which answers in XML.
     pub async fn query(&self, service: &str, form: &str) -> Result<String> {
         let headers = [("content-type", "application/x-www-form-urlencoded")];
         let answer = self.send(service, Method::POST, "/", &headers, form.to_owned()).await?;
         let answer = answer.expect_success(form)?;
-        String::from_utf8(answer.body.into()).context("the emulator's answer is not text")
+        String::from_utf8(answer.body.into()).context("the emulator sent an answer that is not text")
     }
 
-    /// Any request. Unless it brings an authorization of its own, it gets credentials that only name
-    /// the service and the region.
+    /// Sends a request. Unless it has an authorization header, it gets credentials that only name the service and
+    /// the region.
     pub async fn send(
         &self,
         service: &str,
@@ -96,33 +96,35 @@ impl Endpoint {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(body.into())).context("an impossible request")?;
-        let response = self.client.request(request).await.context("the emulator does not answer")?;
+        let request = request
+            .body(Full::new(body.into()))
+            .with_context(|| format!("nothing was sent: {path} or its headers make no HTTP request"))?;
+        let response = self.client.request(request).await.with_context(|| format!("{} does not answer", self.url))?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.context("the emulator's answer broke off")?.to_bytes();
+        let body = body.collect().await.with_context(|| format!("the answer of {} broke off", self.url))?.to_bytes();
         Ok(EndpointResponse { status: parts.status, headers: parts.headers, body })
     }
 }
 
 impl EndpointResponse {
-    /// An error that quotes the answer, unless it was a success.
-    pub fn expect_success(self, what: &str) -> Result<Self> {
+    /// The response, if its status is a success; else an error that quotes it.
+    pub fn expect_success(self, action: &str) -> Result<Self> {
         if !self.status.is_success() {
-            bail!("{what}: {} {}", self.status, String::from_utf8_lossy(&self.body));
+            bail!("{action} failed: {} {}", self.status, String::from_utf8_lossy(&self.body));
         }
         Ok(self)
     }
 
-    /// The body as JSON; nothing at all counts as null.
+    /// The body as JSON. An empty body is null.
     pub fn json(&self) -> Result<Value> {
         if self.body.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&self.body).context("the emulator's answer is not JSON")
+        serde_json::from_slice(&self.body).context("the answer is not JSON")
     }
 }
 
-/// Point a child at the emulator, and away from any real account of whoever runs it.
+/// Points a child process at the emulator, and away from any real AWS account of the user.
 pub fn environment(child: &mut Command, endpoint: &Endpoint) {
     for name in ["AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN"] {
         child.env_remove(name);

@@ -13,7 +13,7 @@ use crate::project::Project;
 /// The path of each binary of the workspace, by its name.
 pub type Binaries = BTreeMap<String, PathBuf>;
 
-/// Build the workspace's binaries and say where they are.
+/// Builds the workspace's binaries; returns their paths.
 ///
 /// The whole workspace, not only the functions: cargo unifies the features of what it builds
 /// together, and a smaller selection would compile the dependencies a second time.
@@ -26,9 +26,9 @@ pub async fn build(project: &Project) -> Result<Binaries> {
         .kill_on_drop(true)
         .output()
         .await
-        .context("there is no cargo on PATH: install Rust first")?;
+        .context("the functions were not built: cannot run cargo. Install Rust, and put cargo on PATH")?;
     if !output.status.success() {
-        bail!("cargo build failed; its messages are above");
+        bail!("the functions were not built: cargo build failed. Its messages are above");
     }
     Ok(executables(&String::from_utf8_lossy(&output.stdout)))
 }

@@ -9,20 +9,21 @@ use tokio::process::Command;
 use crate::command::run_logged;
 use crate::project::Project;
 
-/// What must be on `PATH`: the browser, and what drives it.
+/// The programs that must be on `PATH`: the browser and its driver.
 const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
 
-/// As Debian and Ubuntu name them, with a font to draw pages with.
+/// The packages of Debian and Ubuntu, with a font to draw pages with.
 const PACKAGES: [&str; 3] = ["chromium", "chromium-driver", "fonts-liberation"];
 
-/// Install the browser where it is missing and this machine lets us.
+/// Installs the browser where it is missing, with the rights to do so.
 pub async fn set_up(project: &Project) -> Result<()> {
-    if PROGRAMS.into_iter().all(is_there) {
+    if PROGRAMS.into_iter().all(is_on_path) {
         return Ok(());
     }
-    if !is_there("apt-get") || !is_root() {
+    if !is_on_path("apt-get") || !is_root() {
         bail!(
-            "{} are not all on PATH, and only root can install them: apt-get install {}",
+            "{} are not both on PATH, and cannot be installed here: only root can, with apt-get. Run \
+             `sudo apt-get install {}`",
             PROGRAMS.join(" and "),
             PACKAGES.join(" ")
         );
@@ -38,7 +39,7 @@ fn apt_get() -> Command {
     command
 }
 
-fn is_there(program: &str) -> bool {
+fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

@@ -1,4 +1,4 @@
-//! A whole local cloud: every part started in order, and all of them ended together.
+//! A whole local cloud: starts every part in order, and stops all of them together.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -28,26 +28,26 @@ use crate::{binaries, console, partners, stage};
 
 pub use crate::state_folder::CloudAddress;
 
-/// What may differ between two clouds on one machine.
+/// The options in which two local clouds on one machine may differ.
 #[derive(Clone, Debug)]
 pub struct CloudOptions {
-    /// Its folder under `.local`.
+    /// The name of its folder under `.local`.
     pub name: String,
-    /// Where it listens.
+    /// The ports that it listens on.
     pub ports: ListenPorts,
-    /// The folder with its sources, integrations and flows; without one, those that are shipped.
+    /// The folder with its sources, integrations and flows; without one, `infra/flows`.
     pub flows: Option<PathBuf>,
     /// Whether the replay function's schedule runs.
     pub schedule: Schedule,
 }
 
 impl CloudOptions {
-    /// The cloud of `make run`, on fixed ports.
+    /// The options of `make run`: fixed ports.
     pub fn run() -> Self {
         Self { name: "run".into(), ports: ListenPorts::default(), flows: None, schedule: Schedule::On }
     }
 
-    /// The cloud of the tests, on any free ports.
+    /// The options of the tests: any free ports, and no schedule.
     pub fn test() -> Self {
         Self { name: "test".into(), ports: ListenPorts::FREE, flows: None, schedule: Schedule::Off }
     }
@@ -59,7 +59,7 @@ pub struct LocalCloud {
     address: CloudAddress,
     demo: DemoSecrets,
     flows: PathBuf,
-    // In the order in which events meet them: nothing may be asked of a part that is gone.
+    // In the order in which events meet them: no part may send to one that is gone.
     servers: Servers,
     poller: Poller,
     emulator: EmulatorProcess,
@@ -67,18 +67,18 @@ pub struct LocalCloud {
 }
 
 impl LocalCloud {
-    /// Start every part, showing each step.
+    /// Starts every part, and prints each step.
     pub async fn start(options: CloudOptions, progress: &StepProgress) -> Result<Self> {
         let project = Project::find()?;
         let state = StateFolder::take(&project, &options.name)?;
-        // Before anything that takes time: a taken port should be told at once.
+        // Before anything that takes time: a port that is in use is an error at once.
         let listeners = Listeners::open(options.ports)?;
         let flows = options.flows.unwrap_or_else(|| project.flows());
         let package = Package::make(&project, &flows, &state, progress).await?;
 
         let emulator =
             EmulatorProcess::start(&package.tools, listeners.emulator, state.folder(), state.log("emulator.log"));
-        let emulator = progress.step("emulator", emulator).await?;
+        let emulator = progress.step("start emulator", emulator).await?;
         let endpoint = emulator.endpoint();
         let stack = package.deploy(endpoint, &listeners, options.schedule, &state);
         let stack = progress.step("sam deploy", stack).await?;
@@ -93,12 +93,12 @@ impl LocalCloud {
         Ok(Self { address, demo, flows, servers, poller, emulator, state })
     }
 
-    /// Where everything is.
+    /// The address of every part.
     pub fn address(&self) -> &CloudAddress {
         &self.address
     }
 
-    /// What answers for AWS, to be disturbed.
+    /// The emulator, for a chaos run to freeze and restart.
     pub fn emulator(&mut self) -> &mut EmulatorProcess {
         &mut self.emulator
     }
@@ -108,12 +108,12 @@ impl LocalCloud {
         &self.flows
     }
 
-    /// What the demo source signs with.
+    /// The key that the demo source signs with.
     pub fn secret(&self) -> &DemoSigningSecret {
         &self.demo.signing
     }
 
-    /// What a program needs in its environment to use this cloud.
+    /// The environment variables that a program needs to use this cloud.
     pub fn environment(&self) -> Result<Vec<(&'static str, &str)>> {
         let address = &self.address;
         Ok(vec![
@@ -134,7 +134,7 @@ impl LocalCloud {
         ])
     }
 
-    /// End every part and wait until they are gone.
+    /// Stops every part, and waits until the emulator is gone.
     pub async fn stop(self) {
         drop(self.servers);
         drop(self.poller);
@@ -143,7 +143,7 @@ impl LocalCloud {
     }
 }
 
-/// What is deployed, and the tools to deploy it with.
+/// The package to deploy, and the tools that deploy it.
 struct Package {
     tools: Tools,
     functions: Vec<TemplateFunction>,
@@ -153,14 +153,16 @@ struct Package {
 
 impl Package {
     async fn make(project: &Project, flows: &Path, state: &StateFolder, progress: &StepProgress) -> Result<Self> {
-        // The functions read it wherever they run.
-        let flows = flows.canonicalize().with_context(|| format!("there is no folder {}", flows.display()))?;
-        let tools = progress.step("tools", tools::set_up(project, tools::RUN)).await?;
-        let binaries = progress.loud_step("functions", binaries::build(project)).await?;
+        // The functions run in other folders, and read it, too.
+        let flows = flows.canonicalize().with_context(|| {
+            format!("the local cloud cannot start: cannot find the flows folder {}. Check --flows", flows.display())
+        })?;
+        let tools = progress.step("install tools", tools::set_up(project, tools::RUN)).await?;
+        let binaries = progress.loud_step("build functions", binaries::build(project)).await?;
         let functions = template::functions(&project.template())?;
         let folder = state.folder().join("stage");
         let template = stage::stage(project, &flows, &tools, &functions, &binaries, &folder);
-        let template = progress.step("stage", template).await?;
+        let template = progress.step("package functions", template).await?;
         Ok(Self { tools, functions, flows, template })
     }
 
@@ -204,7 +206,7 @@ fn address(
     })
 }
 
-/// The ports, taken before the parts behind them exist.
+/// The listeners, opened before the parts behind them exist.
 struct Listeners {
     gateway: TcpListener,
     partners: TcpListener,
@@ -214,9 +216,9 @@ struct Listeners {
 
 impl Listeners {
     fn open(ports: ListenPorts) -> Result<Self> {
-        let gateway = listen_ports::listen(ports.gateway, "front door", "--port")?;
+        let gateway = listen_ports::listen(ports.gateway, "API", "--port")?;
         let partners = listen_ports::listen(ports.partners, "partner stub", "--partners-port")?;
-        // Let go of again: the emulator binds it itself.
+        // Closed again: the emulator binds it itself.
         let emulator = listen_ports::listen(ports.emulator, "emulator", "--emulator-port")?;
         Ok(Self {
             partners_url: format!("http://127.0.0.1:{}", listen_ports::port_of(&partners)?),
@@ -233,7 +235,7 @@ impl Listeners {
     }
 }
 
-/// The servers of our own. A dropped task handle would leave its task running.
+/// The tasks of the gateway and the partner stub. Dropping a task's handle would leave the task running.
 #[derive(Debug)]
 struct Servers([JoinHandle<()>; 2]);
 

@@ -1,4 +1,4 @@
-//! Running other programs: their output goes to a log, and its tail is shown when they fail.
+//! Runs of other programs: their output goes to a log, and the error shows its end when they fail.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 const TAIL_LINES: usize = 25;
 
-/// Run to the end with all output in `log`. A failure shows the log's tail.
+/// Runs a program to its end, with all output in `log`. The error shows the end of the log.
 pub async fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     let (out, err) = log_to(log)?;
     let name = name_of(command);
@@ -20,36 +20,40 @@ pub async fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
         .kill_on_drop(true)
         .status()
         .await
-        .with_context(|| format!("cannot start {name}"))?;
+        .with_context(|| format!("cannot run {name}: is it installed, and on PATH?"))?;
     if !status.success() {
         bail!("{name} failed ({status}). The end of {}:\n{}", log.display(), tail(log));
     }
     Ok(())
 }
 
-/// Run to the end with the output where ours goes.
+/// Runs a program to its end, with the output where ours goes.
 pub async fn run_shown(command: &mut Command) -> Result<()> {
     let name = name_of(command);
-    let status = command.kill_on_drop(true).status().await.with_context(|| format!("cannot start {name}"))?;
+    let status = command
+        .kill_on_drop(true)
+        .status()
+        .await
+        .with_context(|| format!("cannot run {name}: is it installed, and on PATH?"))?;
     if !status.success() {
-        bail!("{name} failed ({status})");
+        bail!("{name} failed ({status}). Its messages are above");
     }
     Ok(())
 }
 
-/// A log file, emptied, as both outputs of a child.
+/// An empty log file, as both outputs of a child.
 pub fn log_to(log: &Path) -> Result<(Stdio, Stdio)> {
     outputs(File::create(log), log)
 }
 
-/// A log file, after what it holds already, as both outputs of a child.
+/// A log file that is added to, as both outputs of a child.
 pub fn log_more(log: &Path) -> Result<(Stdio, Stdio)> {
     outputs(File::options().create(true).append(true).open(log), log)
 }
 
 fn outputs(opened: std::io::Result<File>, log: &Path) -> Result<(Stdio, Stdio)> {
-    let file = opened.with_context(|| format!("cannot write {}", log.display()))?;
-    let again = file.try_clone().context("cannot share the log file")?;
+    let file = opened.with_context(|| format!("cannot write the log {}", log.display()))?;
+    let again = file.try_clone().context("cannot open the log file twice")?;
     Ok((file.into(), again.into()))
 }
 

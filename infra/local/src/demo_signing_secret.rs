@@ -13,10 +13,15 @@ pub struct DemoSigningSecret {
 }
 
 impl DemoSigningSecret {
-    /// Read the `whsec_<base64>` form.
+    /// Reads the `whsec_<base64>` form.
     pub fn parse(text: &str) -> Result<Self> {
-        let encoded = text.trim().strip_prefix(PREFIX).context("a secret starts with whsec_")?;
-        let key = BASE64_STANDARD.decode(encoded).context("a secret is base64 after whsec_")?;
+        let encoded = text
+            .trim()
+            .strip_prefix(PREFIX)
+            .context("the signing secret does not start with whsec_: delete its file, and start the cloud again")?;
+        let key = BASE64_STANDARD
+            .decode(encoded)
+            .context("the signing secret is not base64 after whsec_: delete its file, and start the cloud again")?;
         Ok(Self { text: text.trim().to_owned(), key })
     }
 

@@ -14,13 +14,13 @@ pub const STACK: &str = "ledgerline";
 /// Whether the replay function's schedule runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// As in AWS.
+    /// The schedule runs, as in AWS.
     On,
-    /// Where tests and chaos act as the operator, and nobody else should.
+    /// The schedule does not run: tests and chaos act as the operator, and nobody else should.
     Off,
 }
 
-/// Deploy, with the few parameters that differ on one machine.
+/// Deploys the template, with the few parameters that differ on one machine.
 pub async fn deploy(
     tools: &Tools,
     flows: &Path,
@@ -46,8 +46,8 @@ pub async fn deploy(
 /// the same order, so that crashes and retries can be watched.
 pub const TIMES: [u64; 3] = [5, 8, 30];
 
-/// The emulator does not unpack layers for custom runtimes, so the functions read the flows from the
-/// source tree. It refuses alarms on an expression.
+/// The parameters. The emulator does not unpack layers for custom runtimes, so the functions read the flows from
+/// the source tree. It rejects alarms on an expression.
 fn parameters(flows: &Path, partners_url: &str, schedule: Schedule) -> Vec<String> {
     let [timeout, lease, visibility] = TIMES;
     vec![

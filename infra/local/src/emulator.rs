@@ -1,4 +1,4 @@
-//! MiniStack, which answers for AWS, as a child process.
+//! The AWS emulator, MiniStack, as a child process.
 //!
 //! A guardian shell leads the emulator's process group and holds the other end of a pipe from us.
 //! When that end closes, the guardian kills the whole group, the function processes included. It
@@ -22,7 +22,7 @@ use crate::tools::Tools;
 
 const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
 
-/// The pipe is standard input, kept as 3 because a background job has none.
+/// The shell script of the guardian. The pipe is standard input, kept as 3 because a background job has none.
 const GUARDIAN: &str = r#"
 exec 3<&0
 { cat <&3 >/dev/null; kill -KILL 0; } &
@@ -38,7 +38,7 @@ pub struct EmulatorProcess {
     setup: EmulatorSetup,
 }
 
-/// What it runs from, and where it keeps its things.
+/// The emulator's tools, port and files.
 #[derive(Debug)]
 struct EmulatorSetup {
     tools: Tools,
@@ -48,7 +48,7 @@ struct EmulatorSetup {
 }
 
 impl EmulatorProcess {
-    /// Start on a port of the loopback interface and wait until it answers.
+    /// Starts the emulator on a port of the loopback interface, and waits until it answers.
     pub async fn start(tools: &Tools, port: u16, state: &Path, log: PathBuf) -> Result<Self> {
         let endpoint = Endpoint::new(port);
         let setup = EmulatorSetup { tools: tools.clone(), port, temporary: state.join("tmp"), log };
@@ -58,35 +58,35 @@ impl EmulatorProcess {
         Ok(emulator)
     }
 
-    /// Where it answers.
+    /// The emulator's endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Hold it where it is: connections are taken, and nothing is answered. The functions go on.
+    /// Freezes the emulator: it takes connections, and answers nothing. The functions go on.
     pub async fn freeze(&self) -> Result<()> {
         processes::send(Signal::Stop, self.setup.pid()?).await
     }
 
-    /// Let it go on.
+    /// Lets the frozen emulator go on.
     pub async fn thaw(&self) -> Result<()> {
         processes::send(Signal::Continue, self.setup.pid()?).await
     }
 
-    /// Ask it to end, wait for `pause`, and start it again with the state that it wrote down. The
-    /// functions that it had running are killed wherever they are.
+    /// Ends the emulator, waits for `pause`, and starts it again with the state that it wrote down. The functions
+    /// that it had running are killed wherever they are.
     pub async fn restart(&mut self, pause: Duration) -> Result<()> {
         // Held until the emulator is gone: waiting for a child closes its standard input.
-        let leash = self.guardian.stdin.take();
+        let guardian_input = self.guardian.stdin.take();
         processes::send(Signal::Terminate, self.setup.pid()?).await?;
-        self.guardian.wait().await.context("cannot watch the emulator")?;
-        drop(leash);
+        self.guardian.wait().await.context("cannot see whether the emulator runs")?;
+        drop(guardian_input);
         tokio::time::sleep(pause).await;
         self.guardian = spawn(&self.setup, &self.endpoint)?;
         self.wait_until_healthy().await
     }
 
-    /// End it and wait until it is gone.
+    /// Stops the emulator, and waits until it is gone.
     pub async fn stop(mut self) {
         drop(self.guardian.stdin.take());
         let _ = self.guardian.wait().await;
@@ -94,13 +94,23 @@ impl EmulatorProcess {
 
     async fn wait_until_healthy(&mut self) -> Result<()> {
         let began = Instant::now();
-        while !self.endpoint.healthy().await {
-            let ended = self.guardian.try_wait().context("cannot watch the emulator")?;
+        while !self.endpoint.is_healthy().await {
+            let ended = self.guardian.try_wait().context("cannot see whether the emulator runs")?;
             if let Some(status) = ended {
-                bail!("the emulator ended ({status}). Its last words:\n{}", tail(&self.setup.log));
+                bail!(
+                    "the emulator ended before it answered ({status}), so that nothing can be deployed. The end of {}:\n{}",
+                    self.setup.log.display(),
+                    tail(&self.setup.log)
+                );
             }
             if began.elapsed() > HEALTHY_WITHIN {
-                bail!("the emulator does not answer. The end of its log:\n{}", tail(&self.setup.log));
+                bail!(
+                    "the emulator did not answer within {} seconds: this machine may be too busy. Try again. The end of \
+                     {}:\n{}",
+                    HEALTHY_WITHIN.as_secs(),
+                    self.setup.log.display(),
+                    tail(&self.setup.log)
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -109,17 +119,18 @@ impl EmulatorProcess {
 }
 
 impl EmulatorSetup {
-    /// The emulator's own process, which the guardian only waits for.
+    /// The id of the emulator's own process, which the guardian only waits for.
     fn pid(&self) -> Result<u32> {
         let file = self.temporary.join(format!("ministack-{}.pid", self.port));
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        text.trim().parse().with_context(|| format!("{} holds no number", file.display()))
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read the emulator's process id in {}", file.display()))?;
+        text.trim().parse().with_context(|| format!("{} does not hold the emulator's process id", file.display()))
     }
 }
 
 fn spawn(setup: &EmulatorSetup, endpoint: &Endpoint) -> Result<Child> {
     let (out, err) = log_more(&setup.log)?;
-    std::fs::create_dir_all(&setup.temporary).context("cannot create the emulator's folder")?;
+    std::fs::create_dir_all(&setup.temporary).context("the emulator cannot start: cannot create its folder")?;
 
     let mut guardian = Command::new("sh");
     guardian.args(["-c", GUARDIAN, "guardian"]).arg(setup.tools.path("ministack"));
@@ -139,5 +150,5 @@ fn spawn(setup: &EmulatorSetup, endpoint: &Endpoint) -> Result<Child> {
         .stdout(out)
         .stderr(err)
         .spawn()
-        .context("cannot start the emulator")
+        .context("the emulator cannot start: cannot run sh")
 }

@@ -15,13 +15,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begin an empty one.
+    /// Creates an empty journal.
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = File::create(path)
+            .with_context(|| format!("the local cloud cannot start: cannot write the log {}", path.display()))?;
         Ok(Self { file: Mutex::new(file) })
     }
 
-    /// Add a line. A full disk is no reason to fail what is being logged.
+    /// Adds a line. A full disk is no reason to fail the work that is logged.
     pub fn add(&self, entry: &impl Serialize) {
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
         line.push(b'\n');

@@ -1,4 +1,4 @@
-//! Invoking a deployed function.
+//! Invocations of deployed functions.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,20 +14,20 @@ use serde_json::Value;
 use crate::aws::Endpoint;
 use crate::metrics;
 
-/// What an invocation came to.
+/// The outcome of an invocation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvocationOutcome {
     /// The function answered.
     Answered(Value),
-    /// The function failed, crashed or ran out of time; the value says how.
+    /// The function crashed or ran out of time: this is Lambda's error.
     Failed(Value),
-    /// No instance was free. The function did not see the event.
+    /// The emulator throttled the invocation. The function did not receive the event.
     Throttled,
 }
 
-/// The emulator's Invoke API. Each invocation's log tail goes to a file of the function's own, and what it
-/// counts to CloudWatch.
+/// The emulator's Invoke API. Each invocation's log tail goes to a file of the function's own, and its metrics to
+/// CloudWatch.
 #[derive(Clone, Debug)]
 pub struct Lambda {
     endpoint: Endpoint,
@@ -35,12 +35,12 @@ pub struct Lambda {
 }
 
 impl Lambda {
-    /// Invoke through this endpoint, and log into this folder.
+    /// A client that invokes through this endpoint, and logs into this folder.
     pub fn new(endpoint: Endpoint, logs: PathBuf) -> Self {
         Self { endpoint, logs: Arc::new(logs) }
     }
 
-    /// Invoke a function and wait for its answer.
+    /// Invokes a function, and waits for its answer.
     pub async fn invoke(&self, function: &str, event: &Value) -> Result<InvocationOutcome> {
         let path = format!("/2015-03-31/functions/{function}/invocations");
         let headers = [("x-amz-log-type", "Tail"), ("content-type", "application/json")];
@@ -49,13 +49,14 @@ impl Lambda {
         if answer.status == StatusCode::TOO_MANY_REQUESTS {
             return Ok(InvocationOutcome::Throttled);
         }
-        let answer = answer.expect_success(function)?;
+        let answer = answer.expect_success(&format!("the invocation of {function}"))?;
         let failed = answer.headers.contains_key("x-amz-function-error");
-        let payload = answer.json().context("the function's answer is not JSON")?;
+        let payload =
+            answer.json().with_context(|| format!("the function {function} sent an answer that is not JSON"))?;
         Ok(if failed { InvocationOutcome::Failed(payload) } else { InvocationOutcome::Answered(payload) })
     }
 
-    /// A log that cannot be written is no reason to lose an invocation.
+    /// Keeps the log tail of an invocation. A log that cannot be written is no reason to lose the invocation.
     fn keep_log(&self, function: &str, headers: &HeaderMap) {
         let Some(tail) = headers.get("x-amz-log-result") else { return };
         let Ok(mut text) = BASE64_STANDARD.decode(tail) else { return };

@@ -1,22 +1,22 @@
-//! Ports on the loopback interface, and a clear sentence when one is taken.
+//! The ports of a local cloud, on the loopback interface.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// Which ports a local cloud listens on. Zero takes any that is free.
+/// The ports that a local cloud listens on. Zero takes any free port.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenPorts {
-    /// The front door, where partners post.
+    /// The port of the API that senders post to.
     pub gateway: u16,
-    /// The partner stub.
+    /// The port of the partner stub.
     pub partners: u16,
-    /// The emulator, which answers for AWS.
+    /// The port of the AWS emulator.
     pub emulator: u16,
 }
 
 impl ListenPorts {
-    /// Any that are free: for tests, which must not meet a `make run` on the same machine.
+    /// Any free ports: for tests, which must not meet a `make run` on the same machine.
     pub const FREE: Self = Self { gateway: 0, partners: 0, emulator: 0 };
 }
 
@@ -26,24 +26,24 @@ impl Default for ListenPorts {
     }
 }
 
-/// Listen on loopback only. `who` and `flag` are for the sentence when the port is taken.
-pub fn listen(port: u16, who: &str, flag: &str) -> Result<TcpListener> {
+/// Listens on loopback only. `part` and `flag` are for the error when the port is in use.
+pub fn listen(port: u16, part: &str, flag: &str) -> Result<TcpListener> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).with_context(|| {
         format!(
-            "port {port}, for the {who}, cannot be had. Probably another `make run` holds it \
-             (`make stop` ends it), or another program does: free it, or choose another port \
-             with {flag}, as in `make run ARGS='{flag} {}'`",
+            "the local cloud cannot start: port {port}, for the {part}, is not free. Another `make run` may use it \
+             (`make stop` stops it), or another program. Stop that one, or choose another port: \
+             `make run ARGS='{flag} {}'`",
             port.saturating_add(1000)
         )
     })?;
-    listener.set_nonblocking(true).context("set the listener to non-blocking")?;
+    listener.set_nonblocking(true).context("the local cloud cannot start: cannot make its port non-blocking")?;
     Ok(listener)
 }
 
-/// The port that a listener really got.
+/// The number of the port that a listener got.
 pub fn port_of(listener: &TcpListener) -> Result<u16> {
-    Ok(listener.local_addr().context("read the listener's address")?.port())
+    Ok(listener.local_addr().context("the local cloud cannot start: cannot read the number of its port")?.port())
 }
 
 #[cfg(test)]

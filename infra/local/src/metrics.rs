@@ -1,7 +1,7 @@
-//! What CloudWatch does with a function's log: each line in the embedded metric format becomes metrics.
-//! The emulator keeps logs and metrics, and does not make the one into the other.
+//! Metrics from the functions' logs, as CloudWatch makes them of each line in the embedded metric format. The
+//! emulator keeps logs and metrics, and does not make the one into the other.
 //!
-//! It happens beside the invocation, and at most once: a metric that is lost locally is missed by nobody.
+//! It happens beside the invocation, and at most once: a lost metric does no harm locally.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use tokio::time::timeout;
 
 use crate::aws::Endpoint;
 
-/// An emulator that is frozen must not gather a crowd of us.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a put may take. A frozen emulator must not gather many of them.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Puts the metrics of a log where they can be asked for, and lets its caller go on at once.
+/// Puts the metrics of a log into the emulator's CloudWatch, while its caller goes on.
 pub(crate) fn extract(endpoint: &Endpoint, log: &[u8]) {
     for (namespace, data) in metrics(&String::from_utf8_lossy(log)) {
         let endpoint = endpoint.clone();
         let input = json!({"Namespace": namespace, "MetricData": data});
         tokio::spawn(async move {
             let put = endpoint.act("monitoring", "GraniteServiceVersion20100801.PutMetricData", input);
-            let _ = timeout(PATIENCE, put).await;
+            let _ = timeout(TIME_LIMIT, put).await;
         });
     }
 }
 
-/// What a log says to count, by namespace.
+/// The metrics of a log, by namespace.
 fn metrics(log: &str) -> BTreeMap<String, Vec<Value>> {
     let mut metrics: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {

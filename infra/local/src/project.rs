@@ -1,4 +1,4 @@
-//! Where things are in the source tree.
+//! The places of files in the source tree.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,14 @@ pub struct Project {
 }
 
 impl Project {
-    /// The project that the working directory is in: the nearest folder above with a template.
+    /// The project around the working directory: the nearest folder with a template, here or above.
     pub fn find() -> Result<Self> {
-        let here = std::env::current_dir().context("the working directory is gone")?;
+        let here =
+            std::env::current_dir().context("cannot read the working directory: change into the project's folder")?;
         let Some(root) = here.ancestors().find(|dir| dir.join("infra/template.yaml").is_file()) else {
-            bail!("no infra/template.yaml here or above: run this inside the project's folder");
+            bail!(
+                "no folder here or above has an infra/template.yaml: change into the project's folder, and run it there"
+            );
         };
         Ok(Self::at(root))
     }
@@ -30,32 +33,32 @@ impl Project {
         &self.root
     }
 
-    /// The one description of the system.
+    /// The template: the one description of the system.
     pub fn template(&self) -> PathBuf {
         self.root.join("infra/template.yaml")
     }
 
-    /// Sources, integrations and flows.
+    /// The folder with sources, integrations and flows.
     pub fn flows(&self) -> PathBuf {
         self.root.join("infra/flows")
     }
 
-    /// Those of a chaos run: one partner for each guarantee.
+    /// The flows of a chaos run: one partner for each guarantee.
     pub fn chaos_flows(&self) -> PathBuf {
         self.root.join("infra/local/chaos")
     }
 
-    /// This crate's folder, where the tools are pinned.
-    pub fn pins(&self) -> PathBuf {
+    /// The folder with the lists of required Python packages.
+    pub fn requirements(&self) -> PathBuf {
         self.root.join("infra/local")
     }
 
-    /// The project's own Python environment.
+    /// The folder of a Python environment of the project's own.
     pub fn venv(&self, name: &str) -> PathBuf {
         self.root.join(".local").join(name)
     }
 
-    /// The folder that one local cloud keeps everything in.
+    /// The folder that one local cloud keeps all its files in.
     pub fn state(&self, name: &str) -> PathBuf {
         self.root.join(".local").join(name)
     }

@@ -1,4 +1,4 @@
-//! Flows that change while the cloud is up: checked on save, and in force with the next event.
+//! Flow files that change while the local cloud runs: checked on save, and in force with the next event.
 //!
 //! Functions read their flows when they start. So their processes are ended, in the way that Lambda ends
 //! them too, with no warning; the next event starts new ones. A bad file changes nothing.
@@ -11,15 +11,16 @@ use shared::adapters::machine::read_flows;
 use tokio::time::sleep;
 
 use crate::cloud::CloudAddress;
+use crate::output::print;
 use crate::processes::{self, Signal};
 
-/// How often the folder is looked at.
+/// How often the folder is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The functions that read the flows.
 const FUNCTIONS: [&str; 4] = ["intake", "processor", "replay", "console"];
 
-/// Watches a folder of flows for as long as the cloud is up.
+/// Watches a folder of flows for as long as the local cloud runs.
 pub async fn watch(flows: &Path, address: &CloudAddress) -> Result<()> {
     let mut seen = newest(flows);
     loop {
@@ -32,9 +33,12 @@ pub async fn watch(flows: &Path, address: &CloudAddress) -> Result<()> {
         match read_flows(flows) {
             Ok(_) => {
                 end_functions(address).await?;
-                println!("The flows have changed: the next event goes by them.");
+                print("The flow files have changed and are good: the next event follows them.\n");
             }
-            Err(error) => eprintln!("The flows have changed and are not taken:\n{error}"),
+            Err(error) => eprintln!(
+                "The flow files have changed and have problems: the functions still follow the old ones. Correct the files \
+                 and save them.\n{error}"
+            ),
         }
     }
 }
@@ -42,7 +46,7 @@ pub async fn watch(flows: &Path, address: &CloudAddress) -> Result<()> {
 async fn end_functions(address: &CloudAddress) -> Result<()> {
     for name in FUNCTIONS {
         for pid in processes::of_function(address.function(name)?, &address.endpoint)? {
-            // It may have ended by itself just now.
+            // The process may have ended by itself just now.
             let _ = processes::send(Signal::Kill, pid).await;
         }
     }

@@ -1,6 +1,7 @@
-//! Chance from a seed: the same seed and the same name give the same number, in whatever order asked.
+//! Random numbers from a seed: the same seed and the same name give the same number, in whatever order they are
+//! drawn.
 
-/// A seed, from which anything that has a name draws its own chance.
+/// A seed, from which anything that has a name draws its own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeededRandom {
     seed: u64,
@@ -31,7 +32,7 @@ impl SeededRandom {
         mix(self.seed) % limit.max(1)
     }
 
-    /// Whether what happens in `percent` of all cases happens here.
+    /// Whether something happens here that happens in `percent` of all cases.
     pub fn happens(self, percent: u8) -> bool {
         self.below(100) < u64::from(percent)
     }

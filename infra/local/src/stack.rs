@@ -1,4 +1,4 @@
-//! What the deploy made: the stack's outputs, and the names that its resources got.
+//! The deployed stack: its outputs, and the names of its resources.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Ask the emulator's CloudFormation.
+    /// Reads the stack from the emulator's CloudFormation.
     pub async fn describe(endpoint: &Endpoint, name: &str) -> Result<Self> {
         let stacks = ask(endpoint, "DescribeStacks", name).await?;
         let resources = ask(endpoint, "DescribeStackResources", name).await?;
@@ -24,16 +24,19 @@ impl Stack {
         })
     }
 
-    /// One output's value.
+    /// The value of an output.
     pub fn output(&self, key: &str) -> Result<&str> {
         let value = self.outputs.get(key);
-        value.map(String::as_str).with_context(|| format!("the template has no output {key}"))
+        value.map(String::as_str).with_context(|| {
+            format!("the deployed stack has no output {key}: check the Outputs of infra/template.yaml")
+        })
     }
 
-    /// The name that a resource of the template got.
+    /// The name of a resource, by its id in the template.
     pub fn physical_id(&self, logical_id: &str) -> Result<&str> {
         let id = self.resources.get(logical_id);
-        id.map(String::as_str).with_context(|| format!("the stack has no resource {logical_id}"))
+        id.map(String::as_str)
+            .with_context(|| format!("the deployed stack has no resource {logical_id}: check infra/template.yaml"))
     }
 }
 
@@ -42,7 +45,7 @@ async fn ask(endpoint: &Endpoint, action: &str, stack: &str) -> Result<String> {
     endpoint.query("cloudformation", &form).await
 }
 
-/// Collect each member's key and value.
+/// The key and the value of each member.
 ///
 /// CloudFormation answers in flat XML whose member elements carry exactly one of each, in either
 /// order; that is all of XML that is needed here.

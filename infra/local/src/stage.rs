@@ -1,4 +1,4 @@
-//! What `sam build` would leave behind, made from the binaries that cargo just built.
+//! The package to deploy: what `sam build` would make, from the binaries that cargo just built.
 //!
 //! The staged tree has the project's own layout, so the template's relative paths hold in it and
 //! the template is copied byte for byte. Where the project has a function's folder, the stage has
@@ -21,14 +21,14 @@ use crate::project::Project;
 use crate::template::TemplateFunction;
 use crate::tools::Tools;
 
-/// Packed quickly rather than tightly: it goes no further than this machine.
+/// The script that packs a binary: quickly rather than tightly, as it goes no further than this machine.
 const ZIP: &str = r"
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
     archive.write(sys.argv[2], 'bootstrap')
 ";
 
-/// Stage the template, the flows and every function; returns the staged template's path.
+/// Stages the template, the flows and every function; returns the staged template's path.
 pub async fn stage(
     project: &Project,
     flows: &Path,
@@ -38,38 +38,41 @@ pub async fn stage(
     stage: &Path,
 ) -> Result<PathBuf> {
     let infra = stage.join("infra");
-    copy_tree(flows, &infra.join("flows")).context("cannot stage the flows")?;
+    copy_tree(flows, &infra.join("flows")).context("the package was not made: cannot copy the flows")?;
     // Two functions may run one binary, each with an environment of its own: it is packed once.
     let packages: BTreeMap<&Path, &TemplateFunction> = functions.iter().map(|it| (it.code.as_path(), it)).collect();
     try_join_all(packages.values().map(|function| stage_function(tools, function, binaries, &infra))).await?;
     let template = infra.join("template.yaml");
-    fs::copy(project.template(), &template).context("cannot stage the template")?;
+    fs::copy(project.template(), &template).context("the package was not made: cannot copy the template")?;
     Ok(template)
 }
 
 async fn stage_function(tools: &Tools, function: &TemplateFunction, binaries: &Binaries, infra: &Path) -> Result<()> {
     let (name, id) = (&function.binary, &function.logical_id);
-    let binary = binaries.get(name).with_context(|| format!("cargo built no binary named {name}, which {id} runs"))?;
+    let binary = binaries.get(name).with_context(|| {
+        format!("the package was not made: cargo built no binary {name}, which the function {id} runs")
+    })?;
     let zip = infra.join(&function.code);
     let stamp = zip.with_extension("stamp");
     let version = version_of(binary)?;
     if zip.is_file() && fs::read_to_string(&stamp).is_ok_and(|staged| staged == version) {
         return Ok(());
     }
-    fs::create_dir_all(zip.parent().unwrap_or(infra)).context("cannot create the staged folder")?;
+    fs::create_dir_all(zip.parent().unwrap_or(infra)).context("the package was not made: cannot create its folder")?;
     pack(tools, binary, &zip).await?;
-    fs::write(stamp, version).context("cannot note what was staged")
+    fs::write(stamp, version).context("the package was not made: cannot record the version of a binary")
 }
 
 async fn pack(tools: &Tools, binary: &Path, zip: &Path) -> Result<()> {
     let stripped = zip.with_extension("bootstrap");
-    fs::copy(binary, &stripped).with_context(|| format!("cannot stage {}", binary.display()))?;
+    fs::copy(binary, &stripped)
+        .with_context(|| format!("the package was not made: cannot copy {}", binary.display()))?;
     strip(&stripped).await;
     run_shown(tools.command("python3").args(["-c", ZIP]).args([zip, &stripped])).await?;
-    fs::remove_file(stripped).context("cannot tidy the stage")
+    fs::remove_file(stripped).context("the package was not made: cannot delete a temporary file")
 }
 
-/// Symbols are most of a debug binary. Without a `strip` on the machine the deploy is slower, and
+/// Removes the symbols, which are most of a debug binary. Without a `strip` on the machine the deploy is slower, and
 /// nothing else.
 async fn strip(binary: &Path) {
     let quiet = Command::new("strip").arg(binary).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -77,13 +80,15 @@ async fn strip(binary: &Path) {
 }
 
 fn version_of(binary: &Path) -> Result<String> {
-    let metadata = fs::metadata(binary).with_context(|| format!("{} is gone", binary.display()))?;
-    let modified = metadata.modified().context("this file system keeps no modification times")?;
+    let metadata = fs::metadata(binary)
+        .with_context(|| format!("the package was not made: the binary {} is gone", binary.display()))?;
+    let modified =
+        metadata.modified().context("the package was not made: this file system keeps no modification times")?;
     let nanos = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     Ok(format!("{} {nanos}", metadata.len()))
 }
 
-/// A fresh copy, so that a file that was deleted in the source does not live on.
+/// Makes a fresh copy, so that a file that was deleted in the source does not live on.
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;

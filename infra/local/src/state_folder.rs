@@ -1,4 +1,4 @@
-//! A cloud's folder, and what it tells other processes.
+//! A local cloud's folder: its lock, its logs, and the address that other processes read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,39 +9,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::project::Project;
 
-/// Where everything of a running cloud is. Kept in `cloud.json` while it runs.
+/// The address of a running local cloud and of all its parts. Kept in `cloud.json` while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CloudAddress {
     /// The process that runs it.
     pub pid: u32,
-    /// The front door.
+    /// The URL of the API that senders post to.
     pub url: String,
-    /// The partner stub.
+    /// The URL of the partner stub.
     pub partners_url: String,
-    /// The emulator, as `AWS_ENDPOINT_URL`.
+    /// The URL of the emulator, as `AWS_ENDPOINT_URL`.
     pub endpoint: String,
     /// The functions' names, by what follows the stack's name in each.
     pub functions: BTreeMap<String, String>,
-    /// The ledger's table.
+    /// The name of the ledger's table.
     pub ledger_table: String,
-    /// The rate limits' table.
+    /// The name of the rate limits' table.
     pub limits_table: String,
-    /// The contacts' table.
+    /// The name of the contacts' table.
     pub contacts_table: String,
-    /// The queue that intake sends to.
+    /// The URL of the queue that the intake sends to.
     pub events_queue_url: String,
-    /// The queue that dead letters go to.
+    /// The URL of the queue that dead letters go to.
     pub dead_letters_queue_url: String,
-    /// Its state folder, with `logs/` in it.
+    /// The state folder, with `logs/` in it.
     pub state: PathBuf,
 }
 
 impl CloudAddress {
-    /// The cloud that `make run` has up.
+    /// The address of the local cloud that `make run` started.
     pub fn of_running() -> Result<Self> {
         let file = Project::find()?.state("run").join(ADDRESS);
-        let text = fs::read(&file).ok().context("no local cloud is up: start one with `make run`")?;
-        serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file.display()))
+        let text = fs::read(&file)
+            .ok()
+            .context("no local cloud runs in this project: start one with `make run` in another terminal")?;
+        serde_json::from_slice(&text).with_context(|| format!(
+                "the local cloud's address in {} is damaged: end the cloud with Ctrl-C in its terminal, and start it again \
+                 with `make run`",
+                file.display()
+            ))
     }
 
     /// The name that a function was deployed under.
@@ -49,14 +55,14 @@ impl CloudAddress {
         let name = self.functions.get(short).map(String::as_str);
         name.with_context(|| {
             let known: Vec<_> = self.functions.keys().map(String::as_str).collect();
-            format!("there is no function {short}: there are {}", known.join(", "))
+            format!("the local cloud has no function {short}: name one of {}", known.join(", "))
         })
     }
 }
 
 const ADDRESS: &str = "cloud.json";
 
-/// A cloud's folder, held by a lock that ends with the process, however it ends.
+/// A local cloud's folder, held by a lock that ends with the process, however it ends.
 #[derive(Debug)]
 pub(crate) struct StateFolder {
     folder: PathBuf,
@@ -64,17 +70,22 @@ pub(crate) struct StateFolder {
 }
 
 impl StateFolder {
-    /// Hold the folder. Logs and the emulator's files are of one run; what was staged and the
+    /// Locks the folder, and clears the logs and the emulator's files of the last run. The staged package and the
     /// secrets stay.
     pub(crate) fn take(project: &Project, name: &str) -> Result<Self> {
         let folder = project.state(name);
-        fs::create_dir_all(folder.join("logs")).with_context(|| format!("cannot create {}", folder.display()))?;
-        let lock = File::create(folder.join("lock")).context("cannot create the lock")?;
+        fs::create_dir_all(folder.join("logs"))
+            .with_context(|| format!("the local cloud cannot start: cannot create its folder {}", folder.display()))?;
+        let lock = File::create(folder.join("lock"))
+            .context("the local cloud cannot start: cannot create the lock in its folder")?;
         lock.try_lock().ok().with_context(|| {
-            format!("another local cloud holds .local/{name}: end it first (`make stop` ends the one of `make run`)")
+            format!(
+                "the local cloud cannot start: another one is running in .local/{name}. Stop it first (`make stop` stops that \
+                 of `make run`)"
+            )
         })?;
         let state = Self { folder, _lock: lock };
-        state.forget_last_run().context("cannot clear what the last run left")?;
+        state.clear_last_run().context("the local cloud cannot start: cannot delete the files of the last run")?;
         Ok(state)
     }
 
@@ -90,13 +101,14 @@ impl StateFolder {
         self.logs().join(name)
     }
 
-    /// Let other processes find the cloud.
+    /// Writes the address down, where other processes find it.
     pub(crate) fn publish(&self, address: &CloudAddress) -> Result<()> {
         let text = serde_json::to_vec_pretty(address)?;
-        fs::write(self.folder.join(ADDRESS), text).context("cannot write cloud.json")
+        fs::write(self.folder.join(ADDRESS), text)
+            .context("the local cloud cannot start: cannot write its address to cloud.json")
     }
 
-    fn forget_last_run(&self) -> std::io::Result<()> {
+    fn clear_last_run(&self) -> std::io::Result<()> {
         self.withdraw();
         for old in ["logs", "tmp"] {
             let old = self.folder.join(old);

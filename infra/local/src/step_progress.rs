@@ -1,4 +1,4 @@
-//! One line for each step of a start: a spinner while it runs, its time when it is done.
+//! The steps of a start: a spinner while a step runs, and a line with its time when it is done.
 
 use std::future::Future;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Tells whoever waits what is going on, on standard error.
+/// Prints the progress of steps on standard error.
 #[derive(Clone, Copy, Debug)]
 pub struct StepProgress {
     terminal: bool,
@@ -20,23 +20,23 @@ impl Default for StepProgress {
 }
 
 impl StepProgress {
-    /// Run one step behind a spinner.
+    /// Runs one step behind a spinner.
     pub async fn step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
         let spinner = self.terminal.then(|| spinner(name));
-        let began = Instant::now();
+        let started = Instant::now();
         let outcome = work.await;
         if let Some(spinner) = spinner {
             spinner.finish_and_clear();
         }
-        finish(name, began.elapsed(), outcome)
+        finish(name, started.elapsed(), outcome)
     }
 
-    /// Run one step that shows its own output, so that no spinner may draw over it.
+    /// Runs one step that prints its own output: no spinner may draw over it.
     pub async fn loud_step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
         eprintln!("· {name} …");
-        let began = Instant::now();
+        let started = Instant::now();
         let outcome = work.await;
-        finish(name, began.elapsed(), outcome)
+        finish(name, started.elapsed(), outcome)
     }
 }
 
@@ -51,5 +51,5 @@ fn spinner(name: &str) -> ProgressBar {
 fn finish<T>(name: &str, took: Duration, outcome: Result<T>) -> Result<T> {
     let mark = if outcome.is_ok() { '✓' } else { '✗' };
     eprintln!("{mark} {name:<28} {:>6.1} s", took.as_secs_f64());
-    outcome.with_context(|| format!("this step failed: {name}"))
+    outcome.with_context(|| format!("the step \"{name}\" failed"))
 }

@@ -1,4 +1,4 @@
-//! What the local cloud needs to know of `infra/template.yaml`: its functions and their routes.
+//! The functions of `infra/template.yaml`, and their routes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,30 @@ const HTTP_API: &str = "HttpApi";
 /// One function of the template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateFunction {
-    /// Its name inside the template.
+    /// The id of the function in the template.
     pub logical_id: String,
     /// The cargo binary that it runs.
     pub binary: String,
-    /// Its folder, relative to the template.
+    /// The folder of the function, relative to the template.
     pub code: PathBuf,
-    /// What the HTTP API sends to it.
+    /// The routes of the HTTP API that go to it.
     pub routes: Vec<Route>,
 }
 
 /// One method and path of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// In capitals, or `ANY`.
+    /// The HTTP method in capitals, or `ANY`.
     pub method: String,
-    /// With its parameters in braces.
+    /// The path, with its parameters in braces.
     pub path: String,
 }
 
-/// Read the functions of a template.
+/// Reads the functions of a template.
 pub fn functions(template: &Path) -> Result<Vec<TemplateFunction>> {
-    let text = std::fs::read_to_string(template).with_context(|| format!("cannot read {}", template.display()))?;
-    parse(&text).with_context(|| format!("cannot make sense of {}", template.display()))
+    let text = std::fs::read_to_string(template)
+        .with_context(|| format!("cannot read the template {}", template.display()))?;
+    parse(&text).with_context(|| format!("the template {} cannot be used: `make lint` checks it", template.display()))
 }
 
 fn parse(text: &str) -> Result<Vec<TemplateFunction>> {
@@ -48,8 +49,8 @@ fn function(logical_id: String, resource: Resource) -> Result<TemplateFunction> 
     let binary = resource.metadata.and_then(|metadata| metadata.build?.binary);
     let properties = resource.properties.unwrap_or_default();
     Ok(TemplateFunction {
-        binary: binary.with_context(|| format!("{logical_id} has no Metadata.BuildProperties.Binary"))?,
-        code: properties.code.with_context(|| format!("{logical_id} has no CodeUri"))?,
+        binary: binary.with_context(|| format!("the function {logical_id} has no Metadata.BuildProperties.Binary"))?,
+        code: properties.code.with_context(|| format!("the function {logical_id} has no CodeUri"))?,
         routes: properties.events.into_values().filter_map(route).collect(),
         logical_id,
     })

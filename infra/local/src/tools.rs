@@ -1,4 +1,4 @@
-//! The project's own Python environment, with every tool pinned.
+//! The project's own Python environments, with every tool at a fixed version.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,13 +10,13 @@ use tokio::process::Command;
 use crate::command::run_logged;
 use crate::project::Project;
 
-/// What runs the local cloud: the emulator, the SAM CLI, cfn-lint.
+/// The tools that run the local cloud: the emulator, the SAM CLI, cfn-lint.
 pub const RUN: Requirements = Requirements { venv: "venv", file: "requirements.txt" };
 
-/// What builds for AWS: cargo-lambda, which brings a C compiler of half a gigabyte.
+/// The tools that build for AWS: cargo-lambda, which brings a C compiler of half a gigabyte.
 pub const BUILD: Requirements = Requirements { venv: "venv", file: "requirements-deploy.txt" };
 
-/// What the tests compare us with: the providers' own libraries, and a fuzzer of OpenAPI documents.
+/// The tools of the tests: the providers' own libraries to compare with, and a fuzzer of OpenAPI documents.
 pub const TEST: Requirements = Requirements { venv: "venv-test", file: "requirements-test.txt" };
 
 /// A list of exact versions, every transitive one included.
@@ -26,7 +26,7 @@ pub struct Requirements {
     file: &'static str,
 }
 
-/// The environment after it was set up.
+/// A Python environment after it was set up.
 #[derive(Clone, Debug)]
 pub struct Tools {
     bin: PathBuf,
@@ -55,10 +55,10 @@ impl Tools {
     }
 }
 
-/// Install what `pins` lists, or nothing where the last set-up had the same list.
+/// Installs the requirements, or nothing where the last set-up had the same list.
 pub async fn set_up(project: &Project, requirements: Requirements) -> Result<Tools> {
     let venv = project.venv(requirements.venv);
-    let list = project.pins().join(requirements.file);
+    let list = project.requirements().join(requirements.file);
     let stamp = venv.join(format!("{}.installed", requirements.file));
     let wanted = fingerprint(&list)?;
 
@@ -68,12 +68,13 @@ pub async fn set_up(project: &Project, requirements: Requirements) -> Result<Too
     create(&venv).await?;
     install(&venv, &list).await?;
     // Written last: a set-up that was cut short starts over.
-    std::fs::write(&stamp, wanted).context("cannot note what was installed")?;
+    std::fs::write(&stamp, wanted)
+        .with_context(|| format!("the tools are installed, and cannot be recorded as such in {}", stamp.display()))?;
     Ok(Tools { bin: venv.join("bin") })
 }
 
 fn fingerprint(list: &Path) -> Result<String> {
-    let text = std::fs::read(list).with_context(|| format!("cannot read {}", list.display()))?;
+    let text = std::fs::read(list).with_context(|| format!("cannot read the list of tools in {}", list.display()))?;
     Ok(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -85,7 +86,7 @@ async fn create(venv: &Path) -> Result<()> {
     let log = log_beside(venv, "venv.log")?;
     run_logged(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv), &log)
         .await
-        .context("python3 cannot make a virtual environment; on Debian and Ubuntu, install python3-venv")
+        .context("the tools were not installed: python3 cannot make a virtual environment. On Debian and Ubuntu, install python3-venv")
 }
 
 async fn check_python() -> Result<()> {
@@ -93,23 +94,32 @@ async fn check_python() -> Result<()> {
     let status = Command::new("python3").args(["-c", check]).stdin(Stdio::null()).status().await;
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => bail!("python3 is older than 3.10: install a newer one and put it first on PATH"),
-        Err(_) => bail!("there is no python3 on PATH: the emulator and the SAM CLI need it (3.10 or newer)"),
+        Ok(_) => bail!(
+            "the tools were not installed: python3 is older than 3.10. Install a newer Python, and put it first on PATH"
+        ),
+        Err(_) => bail!(
+            "the tools were not installed: there is no python3 on PATH, which the emulator and the SAM CLI need. Install \
+             Python 3.10 or newer"
+        ),
     }
 }
 
-/// Every version is pinned, so pip need not resolve anything.
+/// Installs the listed packages. Every version is fixed, so pip need not resolve anything.
 async fn install(venv: &Path, list: &Path) -> Result<()> {
     let log = log_beside(venv, "pip.log")?;
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["install", "--no-input", "--disable-pip-version-check", "--no-deps"]);
     // Python compiles what is used; all of it ahead of time takes longer than the first start.
     pip.args(["--no-compile", "--requirement"]);
-    run_logged(pip.arg(list), &log).await
+    run_logged(pip.arg(list), &log).await.context(
+        "the tools were not installed: pip cannot download them. The first start needs a network, and pypi.org or the \
+         index that pip is configured with: check the network and the proxy, then run the same command again",
+    )
 }
 
 fn log_beside(venv: &Path, name: &str) -> Result<PathBuf> {
-    let folder = venv.parent().context("the environment has no parent folder")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let folder = venv.parent().context("the folder of the tools has no parent")?;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("the tools were not installed: cannot create {}", folder.display()))?;
     Ok(folder.join(name))
 }

@@ -1,4 +1,4 @@
-//! Breaking things, by plan.
+//! The disruptions of a run, by its plan: kills, stops of the emulator, outages of partners.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use crate::emulator::EmulatorProcess;
 use crate::journal::{self, Journal};
 use crate::processes::{self, Signal};
 
-/// How often, and how far apart, a kill looks for its victim.
+/// How often, and how far apart, a kill looks for a process.
 const LOOKS: usize = 10;
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// What was really broken.
+/// How many disruptions there were.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DisruptionCounts {
     /// Function processes that were killed.
     pub(super) killed: usize,
-    /// How often the emulator was held.
+    /// How often the emulator was frozen.
     pub(super) freezes: usize,
     /// How often the emulator was ended and started.
     pub(super) restarts: usize,
-    /// How often a partner was down altogether.
+    /// How often a partner was down.
     pub(super) outages: usize,
 }
 
-/// The deliveries that were made so far.
+/// How many deliveries were answered so far.
 pub(super) type DeliveryCount = watch::Receiver<usize>;
 
-/// Break everything that the plan says, each thing after so many deliveries, or as soon as the one before
-/// it is over.
+/// Makes every disruption of the plan, each after its number of deliveries, or as soon as the one before it is
+/// over.
 pub(super) async fn disrupt(
     cloud: &mut LocalCloud,
     partners: &PartnerControl,
@@ -53,7 +53,7 @@ pub(super) async fn disrupt(
 }
 
 async fn wait_for_deliveries(made: &mut DeliveryCount, count: usize) -> Result<()> {
-    made.wait_for(|made| *made >= count).await.context("the senders are gone")?;
+    made.wait_for(|made| *made >= count).await.context("the disruptions stopped: the senders ended with an error")?;
     Ok(())
 }
 
@@ -67,7 +67,7 @@ async fn kill_all(
     for (at, kill) in kills {
         wait_for_deliveries(&mut made, *at).await?;
         let instance = find_instance(address, *kill).await?;
-        // It may have ended by itself just now.
+        // The process may have ended by itself just now.
         if let Some(pid) = instance
             && processes::send(Signal::Kill, pid).await.is_ok()
         {
@@ -78,7 +78,7 @@ async fn kill_all(
     Ok(killed)
 }
 
-/// An instance, as soon as there is one: the emulator may have been restarted just now.
+/// The id of a function's process, as soon as there is one: the emulator may have been restarted just now.
 async fn find_instance(address: &CloudAddress, kill: Kill) -> Result<Option<u32>> {
     for _ in 0..LOOKS {
         let pids = processes::of_function(address.function(kill.function)?, &address.endpoint)?;
@@ -133,5 +133,5 @@ async fn all_outages(
 }
 
 fn note(journal: &Journal, what: &str) {
-    journal.add(&json!({"time": journal::now(), "blow": what}));
+    journal.add(&json!({"time": journal::now(), "disruption": what}));
 }

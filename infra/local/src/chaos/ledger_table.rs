@@ -8,7 +8,7 @@ use shared::ledger::Row;
 
 use crate::aws::Endpoint;
 
-/// Every row of the ledger's table, by id.
+/// Reads every row of the ledger's table, by id.
 pub(super) async fn rows(endpoint: &Endpoint, table: &str) -> Result<HashMap<String, Row>> {
     let mut rows = HashMap::new();
     let mut start = Value::Null;
@@ -35,7 +35,7 @@ pub(super) async fn rows(endpoint: &Endpoint, table: &str) -> Result<HashMap<Str
 fn row(item: &Value) -> Result<Row> {
     let mut plain = plain(&json!({"M": item}));
     plain["id"] = plain["pk"].take();
-    serde_json::from_value(plain).context("a row of the ledger is not as expected")
+    serde_json::from_value(plain).context("a row of the ledger's table cannot be read")
 }
 
 /// A DynamoDB value as plain JSON.

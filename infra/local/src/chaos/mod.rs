@@ -1,4 +1,4 @@
-//! Chaos on real processes: the local cloud under load, with everything breaking, and then the books.
+//! Chaos on real processes: a local cloud under load, with disruptions, and then a check of every effect.
 //!
 //! Senders deliver signed webhooks until they are answered. Meanwhile partners fail by chance, function
 //! processes are killed, the emulator is frozen and restarted. Then the queues drain, all is healed, and
@@ -6,7 +6,7 @@
 //! were told, what our ledger says, what partners did. One effect too many or one too few is a failure.
 //!
 //! The seed fixes the plan ([`plan`], and the partner stub's faults): which events, which faults for the
-//! nth call of which effect, which blows when. It cannot fix the interleaving.
+//! nth call of which effect, which disruptions when. It cannot fix the interleaving.
 
 mod reconciliation;
 mod recovery;
@@ -33,6 +33,7 @@ use crate::cloud::{CloudOptions, LocalCloud};
 use crate::deploy::{self, Schedule};
 use crate::journal::Journal;
 use crate::listen_ports::ListenPorts;
+use crate::output::print;
 use crate::partners::FaultChance;
 use crate::project::Project;
 use crate::step_progress::StepProgress;
@@ -43,22 +44,23 @@ use recovery::Recovery;
 use report::ChaosReport;
 use senders::{SenderLog, Senders};
 
-/// As long as an event's: a killed replay function is not to take longer than a killed processor.
+/// The visibility of dead letters. As long as an event's: a killed replay function is not to take longer than a
+/// killed processor.
 const LETTERS_VISIBILITY: Duration = Duration::from_secs(deploy::TIMES[2]);
 
-/// What a chaos run takes.
+/// The options of a chaos run.
 #[derive(Clone, Debug, Args)]
 pub struct ChaosArgs {
-    /// How many events are sent.
+    /// How many events the senders send.
     #[arg(long, default_value_t = ChaosArgs::default().events)]
     pub events: usize,
-    /// For how long they are sent; longer, where the machine is slower.
+    /// How many minutes they send; more, where the machine is slower.
     #[arg(long, default_value_t = ChaosArgs::default().minutes)]
     pub minutes: f64,
-    /// What the plan is made from. Without one, any; it is printed.
+    /// The seed that the plan is made from. Without it, a random one, which is printed.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Of a hundred calls to a partner, how many go wrong.
+    /// How many of a hundred calls to a partner have a fault.
     #[arg(long, default_value_t = ChaosArgs::default().faults, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub faults: u8,
     /// How many senders there are.
@@ -79,13 +81,13 @@ impl Default for ChaosArgs {
 }
 
 impl ChaosArgs {
-    /// How long the load is to last.
+    /// The length of the load.
     fn length(&self) -> Duration {
         Duration::from_secs_f64(self.minutes.max(0.0) * 60.0)
     }
 }
 
-/// The cloud that a run needs: with flows of every guarantee, and on free ports.
+/// The options of the cloud that a run needs: flows of every guarantee, and free ports.
 pub fn options(project: &Project) -> CloudOptions {
     CloudOptions {
         name: "chaos".into(),
@@ -95,14 +97,17 @@ pub fn options(project: &Project) -> CloudOptions {
     }
 }
 
-/// Run on this cloud, print what came of it, and fail unless the promise was kept.
+/// Runs on this cloud, prints the report, and fails unless every effect was done exactly once.
 pub async fn run(cloud: &mut LocalCloud, project: &Project, flags: &ChaosArgs) -> Result<ExitCode> {
     let seed = match flags.seed {
         Some(seed) => seed,
-        None => u64::from(getrandom::u32().context("the system gives no random numbers")?),
+        None => u64::from(
+            getrandom::u32()
+                .context("the chaos run cannot start: the system gives no random seed. Name one with --seed")?,
+        ),
     };
     eprintln!(
-        "\nseed {seed}: {} events in {:.0} s and what breaks meanwhile",
+        "\nSending {} events in {:.0} s, with disruptions, by the seed {seed}",
         flags.events,
         flags.length().as_secs_f64()
     );
@@ -112,11 +117,12 @@ pub async fn run(cloud: &mut LocalCloud, project: &Project, flags: &ChaosArgs) -
     let plan = ChaosPlan::new(flags, seed);
     let (progress, began) = (StepProgress::default(), Instant::now());
 
-    let (log, disruptions) = progress.loud_step("storm", load_and_disrupt(cloud, &partners, &plan, flags)).await?;
+    let (log, disruptions) =
+        progress.loud_step("load with disruptions", load_and_disrupt(cloud, &partners, &plan, flags)).await?;
     let load = began.elapsed();
     let recovery = Recovery::new(cloud.address(), &partners, &flows, &log);
     // The partners still fail: the last events are to meet as many faults as the first.
-    progress.loud_step("drain", recovery.drain()).await?;
+    progress.loud_step("drain the queues", recovery.drain()).await?;
     partners.heal_all().await?;
     let drain = began.elapsed() - load;
     let results = progress.loud_step("resolve and replay", recovery.operate()).await?;
@@ -126,11 +132,11 @@ pub async fn run(cloud: &mut LocalCloud, project: &Project, flags: &ChaosArgs) -
     let account = ThreeLedgers { senders: &log, rows: &rows, calls: &calls, flows: &flows }.reconcile();
     let report =
         ChaosReport { seed, senders: &log, disruptions, calls: &calls, results: &results, account: &account, times };
-    println!("\n{}{}", report.table(), report.findings());
+    print(&format!("\n{}{}\n", report.table(), report.findings()));
     Ok(if report.is_balanced() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Load and blows side by side.
+/// Sends the load while everything is disrupted.
 async fn load_and_disrupt(
     cloud: &mut LocalCloud,
     partners: &PartnerControl,
@@ -143,7 +149,7 @@ async fn load_and_disrupt(
     let senders = Senders::new(&cloud.address().url, cloud.secret().text(), flags.senders);
     let journal = Journal::create(&cloud.address().state.join("logs/chaos.jsonl"))?;
     let (sent, made) = watch::channel(0);
-    let bar = bar("storm", plan.deliveries.len() as u64);
+    let bar = bar("load", plan.deliveries.len() as u64);
     let count = || {
         sent.send_modify(|sent| *sent += 1);
         bar.inc(1);

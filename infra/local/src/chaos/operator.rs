@@ -1,4 +1,4 @@
-//! The operator, after the storm: looks at what is parked, resolves what nobody knew, replays.
+//! The operator after the load: lists what is parked, resolves unknown outcomes, replays.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::lambda::{InvocationOutcome, Lambda};
 use crate::partners::PartnerCall;
 
 /// How many requests the operator has under way at once.
-const HANDS: usize = 8;
+const PARALLEL_REQUESTS: usize = 8;
 
-/// How many times the replay function may fail to answer one request.
+/// How often one request is sent to the replay function at most.
 const TRIES: usize = 5;
 
-/// What the operator found and did.
+/// The counts of what the operator found and did.
 #[derive(Debug, Default)]
 pub(super) struct OperatorResults {
     /// Dead letters, by reason.
@@ -28,39 +28,39 @@ pub(super) struct OperatorResults {
     pub(super) replayed: usize,
     /// Unknown outcomes where the partner's log shows why.
     pub(super) ambiguous: usize,
-    /// Unknown outcomes of workers that were lost between intent and record.
+    /// Unknown outcomes of processors that were lost between intent and record.
     pub(super) lost_workers: usize,
     /// Unknown outcomes with neither.
     pub(super) unexplained: usize,
     /// Unknown outcomes that had happened.
     pub(super) happened: usize,
-    /// What the replay function refused, as sentences.
+    /// The operations that the replay function declined, as sentences.
     pub(super) declined: Vec<String>,
 }
 
-/// Whoever is on call.
+/// The operator, who works through the list of parked events.
 pub(super) struct ChaosOperator<'o> {
-    /// How to reach the replay function, and its name.
+    /// The client that invokes the replay function.
     pub(super) lambda: &'o Lambda,
     /// The replay function's name.
     pub(super) replay: &'o str,
-    /// Where to look what happened.
+    /// The partners, whose records say what happened.
     pub(super) partners: &'o PartnerControl,
-    /// What is called for an event.
+    /// The flows, which say what is called for an event.
     pub(super) flows: &'o Flows,
-    /// The senders' ids of the events, by ours.
+    /// The senders' ids of the events, by our ids.
     pub(super) events: &'o HashMap<&'o str, &'o str>,
 }
 
 impl ChaosOperator<'_> {
-    /// One look at the list, and a replay for everything on it. Says how many were on it.
+    /// Replays every event on the list once; returns how many were on it.
     pub(super) async fn work_through_list(&self, results: &mut OperatorResults) -> Result<usize> {
         let list = self.ask(json!({"op": "list", "limit": 100})).await?;
-        let parked = list["parked"].as_array().context("the list is none")?;
+        let parked = list["parked"].as_array().context("the replay function's list has no `parked`")?;
         let calls = self.partners.log().await?;
         let all: Vec<OperatorResults> = stream::iter(parked)
             .map(|line| self.resolve_and_replay(line, &calls))
-            .buffer_unordered(HANDS)
+            .buffer_unordered(PARALLEL_REQUESTS)
             .try_collect()
             .await?;
         for one in all {
@@ -71,13 +71,15 @@ impl ChaosOperator<'_> {
 
     async fn resolve_and_replay(&self, line: &Value, calls: &[PartnerCall]) -> Result<OperatorResults> {
         let mut results = OperatorResults::default();
-        let id = line["id"].as_str().context("a line without an id")?;
-        // A replay that was cut off leaves it queued; the same request sends it.
+        let id = line["id"].as_str().context("the replay function lists an event without an id")?;
+        // A replay that was cut off leaves the event queued; the same request sends it.
         if line["state"] == "dead" {
             *results.dead.entry(line["reason"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
             self.resolve(id, calls, &mut results).await?;
         }
-        let answer = self.ask(json!({"op": "replay", "id": id, "by": "chaos", "reason": "all is well again"})).await?;
+        let answer = self
+            .ask(json!({"op": "replay", "id": id, "by": "chaos", "reason": "the partners are healthy again"}))
+            .await?;
         match decline_reason(&answer) {
             None => results.replayed += 1,
             Some(why) => results.declined.push(format!("{id} was not replayed: {why}")),
@@ -85,12 +87,12 @@ impl ChaosOperator<'_> {
         Ok(results)
     }
 
-    /// Look up, at the partner, each effect of which nobody knows whether it happened.
+    /// Resolves each effect with an unknown outcome by the partner's records.
     async fn resolve(&self, id: &str, calls: &[PartnerCall], results: &mut OperatorResults) -> Result<()> {
         let page = self.ask(json!({"op": "show", "id": id})).await?;
         let effects = page["effects"].as_object().into_iter().flatten();
         for (effect, entry) in effects.filter(|(_, entry)| entry["state"] == "unknown") {
-            let event_id = self.events.get(id).with_context(|| format!("nobody sent {id}"))?;
+            let event_id = self.events.get(id).with_context(|| format!("no sender knows the event {id}"))?;
             let integration = self.integration(&page, effect)?;
             results.explain(entry, &path(integration, effect, event_id), calls);
             let found = self.partners.find(integration, effect, event_id).await?;
@@ -107,9 +109,16 @@ impl ChaosOperator<'_> {
     }
 
     fn integration(&self, page: &Value, effect: &str) -> Result<&str> {
-        let flow = page["flow"].as_str().and_then(|name| self.flows.flow(name)).context("an unknown flow")?;
-        let effect = flow.effects.iter().find(|known| known.id == effect).context("an unknown effect")?;
-        effect.integration().context("an effect that calls nobody is never unknown")
+        let flow = page["flow"]
+            .as_str()
+            .and_then(|name| self.flows.flow(name))
+            .context("a parked event has a flow that the chaos flows do not have")?;
+        let effect = flow
+            .effects
+            .iter()
+            .find(|known| known.id == effect)
+            .context("a parked event has an effect that its flow does not have")?;
+        effect.integration().context("an effect that calls no partner has an unknown outcome, which cannot be")
     }
 
     async fn ask(&self, operation: Value) -> Result<Value> {
@@ -119,17 +128,19 @@ impl ChaosOperator<'_> {
                 _ => sleep(Duration::from_secs(1)).await,
             }
         }
-        bail!("the replay function does not answer {operation}")
+        bail!(
+            "the replay function gave no answer to {operation} in {TRIES} tries: look at its log in .local/chaos/logs"
+        )
     }
 }
 
 impl OperatorResults {
-    /// How many outcomes nobody knew.
+    /// How many outcomes were unknown.
     pub(super) fn unknown(&self) -> usize {
         self.ambiguous + self.lost_workers + self.unexplained
     }
 
-    /// Whether the partner's log shows that the outcome could not be known.
+    /// Counts why an outcome is unknown: by the ledger's entry, or by the partner's log.
     fn explain(&mut self, entry: &Value, path: &str, calls: &[PartnerCall]) {
         if entry["error"].as_str().is_some_and(|error| error.contains("worker was lost")) {
             self.lost_workers += 1;
@@ -153,12 +164,12 @@ impl OperatorResults {
     }
 }
 
-/// Why an operation was not done. An event's own page has an `error` too: what it died of.
+/// Why the function declined an operation. An event's own page has an `error`, too: the last that the event met.
 fn decline_reason(answer: &Value) -> Option<&str> {
     answer["error"].as_str().filter(|_| answer.get("id").is_none())
 }
 
-/// No answer, one that came too late, or one that does not say whether it happened.
+/// Whether a call leaves its outcome unknown: no answer, a late one, or one that does not say what happened.
 fn leaves_doubt(call: &PartnerCall) -> bool {
     call.mode == "slow_body" || call.status.is_none_or(|status| status >= 500 && status != 503)
 }

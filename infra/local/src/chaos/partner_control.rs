@@ -1,4 +1,4 @@
-//! The partners, as whoever tells the stub how to behave and reads its log.
+//! The control of the partner stub: how it behaves, and what it has logged.
 
 use anyhow::{Context, Result};
 use axum::http::{Method, StatusCode};
@@ -8,7 +8,7 @@ use shared::flows::{Flows, Guarantee};
 use crate::aws::Endpoint;
 use crate::partners::{FaultChance, PartnerCall};
 
-/// The stub's control.
+/// The client that controls the partner stub.
 pub(super) struct PartnerControl {
     stub: Endpoint,
     chance: FaultChance,
@@ -17,7 +17,8 @@ pub(super) struct PartnerControl {
 }
 
 impl PartnerControl {
-    /// Those that the flows call. One whose effects are all native honours our key; no other does.
+    /// The control of the partners that the flows call. One whose effects are all native honours our key; no other
+    /// does.
     pub(super) fn new(url: &str, flows: &Flows, chance: FaultChance) -> Self {
         let mut integrations: Vec<(String, bool)> = Vec::new();
         for effect in flows.all().flat_map(|flow| &flow.effects) {
@@ -31,7 +32,7 @@ impl PartnerControl {
         Self { stub: Endpoint::at(url.to_owned()), chance, integrations }
     }
 
-    /// Let every partner fail by chance.
+    /// Makes every partner fail by chance.
     pub(super) async fn disturb_all(&self) -> Result<()> {
         for (name, _) in &self.integrations {
             self.disturb(name).await?;
@@ -39,7 +40,7 @@ impl PartnerControl {
         Ok(())
     }
 
-    /// Let every partner be well, with all that it remembers.
+    /// Makes every partner healthy, with all that it has on record.
     pub(super) async fn heal_all(&self) -> Result<()> {
         for (name, _) in &self.integrations {
             self.set_behaviour(name, json!({"mode": "ok"})).await?;
@@ -47,43 +48,46 @@ impl PartnerControl {
         Ok(())
     }
 
-    /// Let one partner fail by chance.
+    /// Makes one partner fail by chance.
     pub(super) async fn disturb(&self, integration: &str) -> Result<()> {
         let FaultChance { seed, percent } = self.chance;
         self.set_behaviour(integration, json!({"mode": "chance", "seed": seed, "percent": percent})).await
     }
 
-    /// Let one partner answer nothing but 503.
+    /// Makes one partner answer 503 to everything.
     pub(super) async fn take_down(&self, integration: &str) -> Result<()> {
         self.set_behaviour(integration, json!({"mode": "status", "status": 503})).await
     }
 
-    /// What a partner has on record for an effect of an event, as anybody would look it up there.
+    /// What a partner has on record for an effect of an event.
     pub(super) async fn find(&self, integration: &str, effect: &str, event_id: &str) -> Result<Option<Value>> {
         let answer = self.stub.send("", Method::GET, &path(integration, effect, event_id), &[], "").await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        answer.expect_success("look it up")?.json().map(Some)
+        answer.expect_success("the lookup at the partner stub")?.json().map(Some)
     }
 
-    /// Every call that any partner got.
+    /// Reads every call that any partner got.
     pub(super) async fn log(&self) -> Result<Vec<PartnerCall>> {
         let answer = self.stub.send("", Method::GET, "/_control/log", &[], "").await?;
-        let answer = answer.expect_success("read the partners' log")?;
-        serde_json::from_slice(&answer.body).context("the partners' log is not as expected")
+        let answer = answer.expect_success("the reading of the partner stub's log")?;
+        serde_json::from_slice(&answer.body).context("the partner stub's log cannot be read")
     }
 
     async fn set_behaviour(&self, integration: &str, mut behaviour: Value) -> Result<()> {
         let honours = self.integrations.iter().any(|(name, honours)| name == integration && *honours);
         behaviour["idempotent"] = json!(honours);
         let path = format!("/_control/{integration}");
-        self.stub.send("", Method::PUT, &path, &[], behaviour.to_string()).await?.expect_success("tell a partner")?;
+        self.stub
+            .send("", Method::PUT, &path, &[], behaviour.to_string())
+            .await?
+            .expect_success("the control of the partner stub")?;
         Ok(())
     }
 }
 
-/// Where the chaos flows call an effect of an event.
+/// The path at which the chaos flows call an effect of an event.
 pub(super) fn path(integration: &str, effect: &str, event_id: &str) -> String {
     format!("/{integration}/{effect}/{event_id}")
 }

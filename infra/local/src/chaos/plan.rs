@@ -1,7 +1,7 @@
-//! What is sent and what is broken, and when: all of it from the seed.
+//! The plan of a run: what is sent, what is disrupted, and when. All of it comes from the seed.
 //!
 //! The plan is the same for the same seed and flags. What it meets is not: which worker holds which
-//! event when a blow falls is up to the machine.
+//! event when a disruption comes is up to the machine.
 
 use std::time::Duration;
 
@@ -28,21 +28,21 @@ const DUPLICATE_WITHIN: Duration = Duration::from_secs(15);
 const KILL_EVERY: usize = 30;
 const ROUND: usize = 1000;
 
-/// A run, before it happens.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChaosPlan {
-    /// What senders deliver, in order.
+    /// The deliveries of the senders, in order.
     pub(super) deliveries: Vec<PlannedDelivery>,
-    /// Which function processes are killed, in order.
+    /// The kills of function processes, in order.
     pub(super) kills: Vec<Timed<Kill>>,
-    /// How the emulator is stopped, in order.
+    /// The stops of the emulator, in order.
     pub(super) stops: Vec<Timed<EmulatorStop>>,
-    /// Which partners are down, in order.
+    /// The outages of partners, in order.
     pub(super) outages: Vec<Timed<Outage>>,
 }
 
-/// Something, and after how many deliveries it happens. Not a time: a slow machine is to suffer as much
-/// as a fast one.
+/// A disruption, after how many deliveries it happens. Not a time: a slow machine is to have as many as a fast
+/// one.
 pub(super) type Timed<T> = (usize, T);
 
 /// One delivery of a webhook, to be repeated until it is answered.
@@ -54,52 +54,52 @@ pub(super) struct PlannedDelivery {
     pub(super) event_id: String,
     /// The flow that takes it.
     pub(super) kind: &'static str,
-    /// Whose events are processed in order.
+    /// The contact, whose events are processed in order.
     pub(super) contact: String,
-    /// Whether it is to be accepted.
+    /// Whether the intake has to accept it.
     pub(super) delivery_kind: DeliveryKind,
 }
 
-/// How a delivery is made.
+/// The kind of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryKind {
-    /// Signed and whole: for the first time, or once more.
+    /// A signed event, for the first time or once more.
     Genuine,
-    /// Signed, but no event.
+    /// Signed, and no event.
     Malformed,
-    /// An event that somebody else signed.
+    /// An event that is signed with a foreign secret.
     Forged,
 }
 
-/// An instance of a function is killed.
+/// The kill of a function's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kill {
     /// The function.
     pub(super) function: &'static str,
-    /// Which instance, counted round and round through as many as there are.
+    /// Which process: this number modulo as many as there are.
     pub(super) which: usize,
 }
 
-/// The cloud is out of reach.
+/// A stop of the emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EmulatorStop {
-    /// The emulator is held for so long.
+    /// The emulator is frozen for this long.
     Freeze(Duration),
-    /// The emulator is ended, stays away for so long, and is started.
+    /// The emulator is ended, and started again after this long.
     Restart(Duration),
 }
 
-/// A partner answers nothing but 503.
+/// An outage of a partner, which answers 503 to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outage {
     /// The partner.
     pub(super) integration: &'static str,
-    /// For how long.
+    /// How long it lasts.
     pub(super) time: Duration,
 }
 
 impl PlannedDelivery {
-    /// What is sent.
+    /// The body that is sent.
     pub(super) fn body(&self) -> Value {
         let mut data = json!({"event_id": self.event_id, "contact": self.contact});
         if self.delivery_kind == DeliveryKind::Malformed {
@@ -147,7 +147,7 @@ fn deliveries(n: usize, flags: &ChaosArgs, random: SeededRandom) -> Vec<PlannedD
     std::iter::once(genuine).chain(more).collect()
 }
 
-/// Most kills hit where most can be lost.
+/// The kills. Most hit the processor, where most can be lost.
 fn kills(total: usize, random: SeededRandom) -> Vec<Timed<Kill>> {
     let kill = |random: SeededRandom| {
         let function = match random.of("function").below(10) {
@@ -163,7 +163,7 @@ fn kills(total: usize, random: SeededRandom) -> Vec<Timed<Kill>> {
     kills
 }
 
-/// Frozen early in each round, restarted late.
+/// The stops of the emulator: frozen early in each round, restarted late.
 fn stops(total: usize, random: SeededRandom) -> Vec<Timed<EmulatorStop>> {
     let stops = |(round, random): (Round, SeededRandom)| {
         let freeze = EmulatorStop::Freeze(seconds(2, 10, random.of("freeze")));
@@ -173,7 +173,7 @@ fn stops(total: usize, random: SeededRandom) -> Vec<Timed<EmulatorStop>> {
     rounds(total, random).flat_map(stops).collect()
 }
 
-/// One in each round, between the stops.
+/// The outages: one in each round, between the stops.
 fn outages(total: usize, random: SeededRandom) -> Vec<Timed<Outage>> {
     let outage = |(round, random): (Round, SeededRandom)| {
         let integration = PARTNERS[random.of("partner").below(PARTNERS.len() as u64) as usize];
@@ -182,14 +182,14 @@ fn outages(total: usize, random: SeededRandom) -> Vec<Timed<Outage>> {
     rounds(total, random).map(outage).collect()
 }
 
-/// A stretch of the load.
+/// A part of the load.
 struct Round {
     begins: usize,
     length: usize,
 }
 
 impl Round {
-    /// A place in it: so far on, and up to a tenth farther.
+    /// A place in the round: this share of it, and up to a tenth more.
     fn at(&self, share: f64, random: SeededRandom) -> usize {
         self.begins + (self.length as f64 * (share + random.of("at").unit() / 10.0)) as usize
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_take_blows_away() {
+    fn flags_turn_disruptions_off() {
         let quiet = ChaosPlan::new(&ChaosArgs { no_kills: true, no_stops: true, ..flags() }, 7);
         assert_eq!((quiet.kills.len(), quiet.stops.len(), quiet.outages.len()), (0, 0, 2));
         let all = ChaosPlan::new(&flags(), 7);

@@ -1,4 +1,4 @@
-//! Waiting until nothing is on its way any more.
+//! The queues of a run: their visibility, and waiting until they are empty.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use crate::aws::Endpoint;
 const COUNTS: [&str; 3] =
     ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"];
 
-/// The queue's counts are of one moment: a message may be between two queues.
+/// How often in a row the queues have to be empty, and how far apart. The counts are of one moment: a message may be
+/// between two queues.
 const EMPTY_LOOKS: usize = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 /// Longer than any visibility timeout, lease or delay here: what does not move for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
 
-/// Let a message come back this soon after its worker was killed.
+/// Sets how soon a message comes back after its function was killed.
 ///
 /// For the dead letters' queue, whose own time is minutes. What the replay function does in its time-out
 /// is cut short by nothing but kills here, so an earlier second delivery is only more of the same.
@@ -29,7 +30,7 @@ pub(super) async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: D
     Ok(())
 }
 
-/// Wait until these queues are empty. Says whether they are, or something is stuck in them.
+/// Waits until these queues are empty; returns whether they are, or messages are stuck in them.
 pub(super) async fn drain(endpoint: &Endpoint, urls: [&str; 2], watch: impl Fn(u64)) -> Result<bool> {
     let (mut empty, mut least, mut moved) = (0, u64::MAX, Instant::now());
     while empty < EMPTY_LOOKS {

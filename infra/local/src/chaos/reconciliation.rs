@@ -1,4 +1,4 @@
-//! Three ledgers beside one another: what senders were told, what our ledger says, what partners did.
+//! The reconciliation of three ledgers: the senders' answers, our ledger, the partners' logs.
 
 use std::collections::HashMap;
 
@@ -9,25 +9,25 @@ use super::partner_control::path;
 use super::senders::SenderLog;
 use crate::partners::PartnerCall;
 
-/// What the three say together.
+/// What the three ledgers say together.
 #[derive(Debug, Default)]
 pub(super) struct Reconciliation {
-    /// Effects that the accepted events should have had.
+    /// How many effects the accepted events should have had.
     pub(super) owed: usize,
-    /// Effects that partners applied.
+    /// How many effects the partners applied.
     pub(super) applied: usize,
     /// Effects that were applied more than once.
     pub(super) duplicates: Vec<Finding>,
-    /// Events that were acknowledged and are not done: by the ledger, or by a partner's log.
+    /// Events that were acknowledged and are not done, by the ledger or by a partner's log.
     pub(super) lost: Vec<Finding>,
-    /// What should not be at all.
+    /// Events and effects that should not be there at all.
     pub(super) unexpected: Vec<Finding>,
 }
 
-/// Something wrong with an event.
+/// A finding about an event.
 #[derive(Debug)]
 pub(super) struct Finding {
-    /// The sender's id of it.
+    /// The sender's id of the event.
     pub(super) event_id: String,
     /// What is wrong.
     pub(super) what: String,
@@ -35,20 +35,20 @@ pub(super) struct Finding {
     pub(super) history: Vec<String>,
 }
 
-/// The ledgers.
+/// The three ledgers, and the flows that say what was to be done.
 pub(super) struct ThreeLedgers<'l> {
-    /// The senders'.
+    /// The senders' log.
     pub(super) senders: &'l SenderLog,
-    /// Ours, by id.
+    /// The rows of our ledger, by id.
     pub(super) rows: &'l HashMap<String, Row>,
-    /// The partners'.
+    /// The calls in the partners' logs.
     pub(super) calls: &'l [PartnerCall],
-    /// What was to be done.
+    /// The flows, which say what was to be done.
     pub(super) flows: &'l Flows,
 }
 
 impl ThreeLedgers<'_> {
-    /// Compare them.
+    /// Compares the ledgers.
     pub(super) fn reconcile(&self) -> Reconciliation {
         let applied = self.applied();
         let mut reconciliation = Reconciliation { applied: applied.values().sum(), ..Reconciliation::default() };
@@ -68,15 +68,17 @@ impl ThreeLedgers<'_> {
 
     fn check(&self, event_id: &str, id: &str, applied: &HashMap<&str, usize>, reconciliation: &mut Reconciliation) {
         let Some(row) = self.rows.get(id) else {
-            reconciliation.lost.push(self.finding(event_id, "the ledger has no row for it".into()));
+            reconciliation.lost.push(self.finding(event_id, "has no row in the ledger".into()));
             return;
         };
         if row.state != State::Succeeded {
-            reconciliation.lost.push(self.finding(event_id, format!("is {}", row.state.as_str())));
+            reconciliation
+                .lost
+                .push(self.finding(event_id, format!("did not succeed: its state is {}", row.state.as_str())));
         }
         let effects = self.flows.flow(&row.flow).map(|flow| flow.effects.as_slice()).unwrap_or_default();
         for effect in effects {
-            // What calls no partner is in no partner's log.
+            // An effect that calls no partner is in no partner's log.
             let Some(integration) = effect.integration() else { continue };
             reconciliation.owed += 1;
             match applied.get(path(integration, &effect.id, event_id).as_str()) {
@@ -100,12 +102,14 @@ impl ThreeLedgers<'_> {
         applied
     }
 
-    /// Effects of events that nobody was told we accepted.
+    /// The effects of events that no sender was told we accepted.
     fn effects_of_unknown_events(&self) -> Vec<Finding> {
         let event_of = |call: &PartnerCall| call.path.rsplit('/').next().unwrap_or_default().to_owned();
         let applied = self.calls.iter().filter(|call| call.applied).map(|call| (event_of(call), &call.path));
         let uncalled = applied.filter(|(event_id, _)| !self.senders.accepted.contains_key(event_id));
-        uncalled.map(|(event_id, path)| self.finding(&event_id, format!("{path} was applied uncalled for"))).collect()
+        uncalled
+            .map(|(event_id, path)| self.finding(&event_id, format!("was never accepted, and {path} was applied")))
+            .collect()
     }
 
     fn finding(&self, event_id: &str, what: String) -> Finding {

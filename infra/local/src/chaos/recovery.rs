@@ -1,4 +1,4 @@
-//! What is left to do when the storm is over.
+//! The recovery after the load: the queues drain, and the operator replays what is parked.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::aws::Endpoint;
 use crate::cloud::CloudAddress;
 use crate::lambda::Lambda;
 
-/// A cloud in which everything is well again.
+/// A cloud in which nothing is disrupted any more.
 pub(super) struct Recovery<'a> {
     address: &'a CloudAddress,
     endpoint: Endpoint,
@@ -33,7 +33,7 @@ impl<'a> Recovery<'a> {
         Self { address, endpoint: Endpoint::at(address.endpoint.clone()), partners, flows, log }
     }
 
-    /// Wait until nothing is on its way any more.
+    /// Waits until the queues are empty.
     pub(super) async fn drain(&self) -> Result<()> {
         let bar = bar("drain", 0);
         let watch = |depth: u64| {
@@ -44,12 +44,15 @@ impl<'a> Recovery<'a> {
         let drained = queues::drain(&self.endpoint, queues, watch).await?;
         bar.finish_and_clear();
         if !drained {
-            eprintln!("the queues do not drain: what is stuck counts as lost");
+            eprintln!(
+                "The queues did not drain: no message left them for two minutes. Events that are stuck count as lost; look \
+                 at the logs in .local/chaos/logs."
+            );
         }
         Ok(())
     }
 
-    /// Resolve and replay until nothing is parked, or nothing more can be done.
+    /// Resolves and replays until nothing is parked, or nothing more can be replayed.
     pub(super) async fn operate(&self) -> Result<OperatorResults> {
         let events = self.log.accepted.iter().flat_map(|(event, ids)| ids.iter().map(move |id| (&**id, &**event)));
         let events: HashMap<&str, &str> = events.collect();
@@ -68,7 +71,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Every row of the ledger, by id.
+    /// Reads every row of the ledger, by id.
     pub(super) async fn rows(&self) -> Result<HashMap<String, Row>> {
         ledger_table::rows(&self.endpoint, &self.address.ledger_table).await
     }

@@ -1,4 +1,4 @@
-//! What came of a run, as a table; and what was wrong, with its history.
+//! The report of a run: a table, and each finding with its history.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,32 +13,32 @@ use crate::partners::PartnerCall;
 /// How many of each kind of finding are shown.
 const SHOWN: usize = 10;
 
-/// A run, after it happened.
+/// The report of a run.
 pub(super) struct ChaosReport<'r> {
     /// The seed of its plan.
     pub(super) seed: u64,
-    /// What senders were told.
+    /// The answers that the senders got.
     pub(super) senders: &'r SenderLog,
-    /// What was broken.
+    /// How many disruptions there were.
     pub(super) disruptions: DisruptionCounts,
-    /// What the partners got.
+    /// The calls that the partners got.
     pub(super) calls: &'r [PartnerCall],
-    /// What the operator did.
+    /// What the operator found and did.
     pub(super) results: &'r OperatorResults,
-    /// What the ledgers say together.
+    /// What the three ledgers say together.
     pub(super) account: &'r Reconciliation,
     /// How long the load, the drain and the operator's work took.
     pub(super) times: [Duration; 3],
 }
 
 impl ChaosReport<'_> {
-    /// Whether the promise was kept.
+    /// Whether every effect was done exactly once, and no other.
     pub(super) fn is_balanced(&self) -> bool {
         let Reconciliation { duplicates, lost, unexpected, .. } = self.account;
         duplicates.is_empty() && lost.is_empty() && unexpected.is_empty()
     }
 
-    /// The table.
+    /// The table of all counts.
     pub(super) fn table(&self) -> String {
         let mut table = String::new();
         for (name, value, more) in self.lines() {
@@ -47,7 +47,7 @@ impl ChaosReport<'_> {
         table
     }
 
-    /// What was wrong: the first few of each kind, with their histories.
+    /// The findings: the first few of each kind, with their histories.
     pub(super) fn findings(&self) -> String {
         let Reconciliation { duplicates, lost, unexpected, .. } = self.account;
         let kinds = [("duplicates", duplicates), ("lost", lost), ("unexpected", unexpected)];
@@ -66,29 +66,29 @@ impl ChaosReport<'_> {
                 "acknowledged",
                 senders.acknowledged,
                 format!(
-                    "deliveries; {} tries without an answer, {} refused rightly",
+                    "deliveries; {} requests without an answer, {} rejected as they have to be",
                     senders.retries, senders.rejected
                 ),
             ),
             line("effects applied", account.applied, format!("of {} owed", account.owed)),
             line("duplicates", account.duplicates.len(), String::new()),
             line("lost", account.lost.len(), String::new()),
-            line("unexpected", account.unexpected.len(), "accepted or done, and should not have been".into()),
+            line("unexpected", account.unexpected.len(), "accepted or applied, and should not have been".into()),
             line(
                 "unknown surfaced",
                 results.unknown(),
                 format!(
-                    "{} for the partner's sake, {} for a lost worker's, {} unexplained; {} had happened",
+                    "{} by the partner's answer, {} by a lost processor, {} unexplained; {} had happened",
                     results.ambiguous, results.lost_workers, results.unexplained, results.happened
                 ),
             ),
             line("dead", results.dead.values().sum(), listed(&results.dead)),
-            line("replayed", results.replayed, format!("{} refused", results.declined.len())),
+            line("replayed", results.replayed, format!("{} declined", results.declined.len())),
             line("killed processes", disruptions.killed, String::new()),
             line(
                 "emulator stops",
                 disruptions.freezes + disruptions.restarts,
-                format!("{} frozen, {} ended and started", disruptions.freezes, disruptions.restarts),
+                format!("{} frozen, {} restarted", disruptions.freezes, disruptions.restarts),
             ),
             line("partner outages", disruptions.outages, String::new()),
             line("partner faults", faults.values().sum(), listed(&faults)),
@@ -123,7 +123,7 @@ fn findings_text(kind: &str, findings: &[Finding]) -> String {
         }
     }
     if findings.len() > SHOWN {
-        let _ = writeln!(text, "\n… and {} more", findings.len() - SHOWN);
+        let _ = writeln!(text, "\n… and {} more of this kind", findings.len() - SHOWN);
     }
     text
 }

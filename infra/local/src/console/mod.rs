@@ -1,12 +1,12 @@
 //! The console of the local cloud: a page that shows the deployed dashboards' custom widgets.
 //!
-//! It speaks CloudWatch's protocol, so that the widget is tried here as it is used there. The page is
+//! It follows CloudWatch's protocol, so that the widget is tried here as it is used there. The page is
 //! ours and has a script; the widget's HTML has none, and could not run one: the content security policy
-//! knows no script but the page's own, by a number that is drawn anew for each page.
+//! allows no script but the page's own, by a number that is new for each page.
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, HOST};
 use axum::http::{HeaderMap, StatusCode};
@@ -41,7 +41,8 @@ async fn page() -> Result<Response, Failure> {
     Ok(([(CONTENT_SECURITY_POLICY, policy(&nonce))], Html(page)).into_response())
 }
 
-/// Nothing is loaded, framed or sent anywhere else. Styles may be inline, as in CloudWatch's own page.
+/// The content security policy: nothing is loaded, framed or sent anywhere else. Styles may be inline, as in
+/// CloudWatch's own page.
 fn policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; connect-src 'self'; \
@@ -51,7 +52,8 @@ fn policy(nonce: &str) -> String {
 
 fn nonce() -> Result<String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).context("the machine has no random numbers")?;
+    getrandom::fill(&mut bytes)
+        .context("the console cannot be shown: the system gives no random numbers for its policy")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -59,8 +61,13 @@ fn nonce() -> Result<String> {
 async fn dashboard(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Result<Json<Value>, Failure> {
     let target = "GraniteServiceVersion20100801.GetDashboard";
     let answer = console.endpoint.act("monitoring", target, json!({"DashboardName": name})).await?;
-    let body = answer["DashboardBody"].as_str().context("the dashboard has no body")?;
-    Ok(Json(serde_json::from_str(body).context("the dashboard is not JSON")?))
+    let body = answer["DashboardBody"]
+        .as_str()
+        .with_context(|| format!("the dashboard {name} is not deployed, or has no body"))?;
+    Ok(Json(
+        serde_json::from_str(body)
+            .with_context(|| format!("the dashboard {name} is not JSON: check it in infra/template.yaml"))?,
+    ))
 }
 
 #[derive(Deserialize)]
@@ -70,22 +77,28 @@ struct WidgetCall {
 }
 
 async fn call(State(console): State<Arc<Console>>, Json(call): Json<WidgetCall>) -> Result<Json<Value>, Failure> {
-    let function = function_of(&call.endpoint).context("the endpoint is not a function's ARN")?;
+    let function = function_of(&call.endpoint)
+        .context("nothing was invoked: the widget's endpoint is not the ARN of a function")?;
     match console.lambda.invoke(function, &call.event).await? {
         InvocationOutcome::Answered(answer) => Ok(Json(answer)),
-        other => Err(anyhow::anyhow!("{function}: {other:?}").into()),
+        InvocationOutcome::Throttled => {
+            Err(anyhow!("the emulator throttles {function}: nothing was changed. Try again").into())
+        }
+        InvocationOutcome::Failed(error) => {
+            Err(anyhow!("the function {function} failed, and may have done part of its work: {error}").into())
+        }
     }
 }
 
-/// The function's name in its ARN.
+/// The name of the function in its ARN.
 fn function_of(arn: &str) -> Option<&str> {
     let (_, name) = arn.split_once(":function:")?;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     (!name.is_empty() && name.chars().all(legal)).then_some(name)
 }
 
-/// Any page in the operator's browser can send requests to this port. Only ours is answered: another one's
-/// names itself as the origin's neighbour, or, where a stranger's name was pointed here, as the host.
+/// Answers requests of our own page only. Any page in the operator's browser can send requests to this port: another
+/// site's has a `Sec-Fetch-Site` that says so, or, where its name was pointed at this machine, another host.
 async fn from_our_page_only(request: Request, next: Next) -> Response {
     match check_origin(request.headers()) {
         Ok(()) => next.run(request).await,
@@ -97,15 +110,15 @@ fn check_origin(headers: &HeaderMap) -> Result<()> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let host = header(HOST.as_str()).and_then(|host| host.split(':').next());
     if !matches!(host, Some("127.0.0.1" | "localhost")) {
-        bail!("the console is for this machine: open it at 127.0.0.1");
+        bail!("the console is for this machine only: open it at http://127.0.0.1, with its port");
     }
     if !matches!(header("sec-fetch-site"), None | Some("same-origin" | "none")) {
-        bail!("the console answers its own page only");
+        bail!("the console answers its own page only: open /console in a tab of its own");
     }
     Ok(())
 }
 
-/// What went wrong, as a sentence for whoever sits before the page.
+/// An error, as a sentence for the person at the page.
 struct Failure(anyhow::Error);
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {

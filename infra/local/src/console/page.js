@@ -3,7 +3,7 @@
 'use strict';
 
 const REFRESH_MS = 3000;
-const part = (id) => document.getElementById(id);
+const element = (id) => document.getElementById(id);
 const dashboard = new URLSearchParams(location.search).get('dashboard') ?? 'ledgerline-operate';
 
 // The call whose answer the widget shows, and the number of the latest one: an answer that comes late
@@ -17,7 +17,7 @@ function theme() {
 }
 
 function fields() {
-  const named = [...part('widget').querySelectorAll('[name]')];
+  const named = [...element('widget').querySelectorAll('[name]')];
   return Object.fromEntries(named.map((field) => [field.name, field.value]));
 }
 
@@ -33,8 +33,8 @@ function widgetContext() {
     title: shown.title,
     forms: { all: fields() },
     params: shown.original,
-    width: part('widget').clientWidth,
-    height: part('widget').clientHeight,
+    width: element('widget').clientWidth,
+    height: element('widget').clientHeight,
   };
 }
 
@@ -59,8 +59,8 @@ function render(place, answer) {
 }
 
 function bind(action) {
-  const element = action.previousElementSibling;
-  element?.addEventListener(action.getAttribute('event') ?? 'click', (event) => {
+  const button = action.previousElementSibling;
+  button?.addEventListener(action.getAttribute('event') ?? 'click', (event) => {
     event.preventDefault();
     const question = action.getAttribute('confirmation');
     if (question === null || confirm(question)) perform(action);
@@ -70,20 +70,20 @@ function bind(action) {
 function perform(action) {
   const popup = action.getAttribute('display') === 'popup';
   if (action.getAttribute('action') !== 'call') {
-    return popup ? open(action.innerHTML) : render(part('widget'), action.innerHTML);
+    return popup ? open(action.innerHTML) : render(element('widget'), action.innerHTML);
   }
   const params = JSON.parse(action.textContent || '{}');
   const endpoint = action.getAttribute('endpoint');
   if (popup) {
-    told(async () => open(await invoke(endpoint, params)));
+    showingErrors(async () => open(await invoke(endpoint, params)));
   } else {
     show(endpoint, params);
   }
 }
 
 function open(answer) {
-  render(part('answer'), answer);
-  part('popup').showModal();
+  render(element('answer'), answer);
+  element('popup').showModal();
 }
 
 function show(endpoint, params) {
@@ -96,43 +96,43 @@ function show(endpoint, params) {
 function refresh() {
   const written = () => JSON.stringify(fields());
   const before = written();
-  const idle = () => !part('popup').open && !document.activeElement?.closest('form') && written() === before;
+  const idle = () => !element('popup').open && !document.activeElement?.closest('form') && written() === before;
   if (shown && idle()) update(idle);
 }
 
 function update(wanted) {
   const mine = ++latest;
-  return told(async () => {
+  return showingErrors(async () => {
     const answer = await invoke(shown.endpoint, shown.params);
-    if (mine === latest && wanted()) render(part('widget'), answer);
+    if (mine === latest && wanted()) render(element('widget'), answer);
   });
 }
 
-async function told(work) {
+async function showingErrors(work) {
   try {
     await work();
-    part('status').textContent = `as of ${new Date().toLocaleTimeString()}`;
+    element('status').textContent = `as of ${new Date().toLocaleTimeString()}`;
   } catch (error) {
-    part('status').textContent = error.message;
+    element('status').textContent = error.message;
   }
 }
 
-function dress() {
+function applyTheme() {
   document.documentElement.dataset.theme = theme();
 }
 
-part('theme').addEventListener('click', () => {
+element('theme').addEventListener('click', () => {
   localStorage.setItem('theme', theme() === 'dark' ? 'light' : 'dark');
-  dress();
-  part('theme').blur();
+  applyTheme();
+  element('theme').blur();
   refresh();
 });
-part('close').addEventListener('click', () => part('popup').close());
-part('popup').addEventListener('close', refresh);
-part('widget').addEventListener('submit', (event) => event.preventDefault());
+element('close').addEventListener('click', () => element('popup').close());
+element('popup').addEventListener('close', refresh);
+element('widget').addEventListener('submit', (event) => event.preventDefault());
 
-dress();
-told(async () => {
+applyTheme();
+showingErrors(async () => {
   const response = await fetch(`/console/dashboards/${encodeURIComponent(dashboard)}`);
   if (!response.ok) throw new Error(await response.text());
   const { properties } = (await response.json()).widgets.find((widget) => widget.type === 'custom');

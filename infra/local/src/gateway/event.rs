@@ -1,4 +1,4 @@
-//! A request as the event that AWS would make of it (payload format 2.0).
+//! The event that AWS would make of a request (payload format 2.0).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::routes::{Match, decode};
 const API_ID: &str = "local";
 const ACCOUNT: &str = "000000000000";
 
-/// Make the event. What a request does not have is left out, never null.
+/// The event of a request. What the request does not have is left out, never null.
 pub(super) fn make(parts: &Parts, route: &Match<'_>, body: &[u8]) -> Value {
     let mut event = Map::new();
     event.insert("version".into(), json!("2.0"));
@@ -40,7 +40,7 @@ fn insert_unless_empty(event: &mut Map<String, Value>, key: &str, value: Value) 
     }
 }
 
-/// Lower-case names, repeated ones joined by commas, cookies apart.
+/// The headers: lower-case names, repeated ones joined by commas, without the cookies.
 fn headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     let mut joined = BTreeMap::from([
         ("x-forwarded-for".to_owned(), "127.0.0.1".to_owned()),
@@ -59,7 +59,7 @@ fn cookies(headers: &HeaderMap) -> Value {
     lines.flat_map(|line| line.split(';')).map(str::trim).filter(|cookie| !cookie.is_empty()).collect()
 }
 
-/// Decoded, and the values of a repeated name joined by commas.
+/// The query parameters: decoded, and the values of a repeated name joined by commas.
 fn query(query: Option<&str>) -> Value {
     let mut joined = BTreeMap::<String, String>::new();
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -96,12 +96,12 @@ fn context(parts: &Parts, route: &Match<'_>) -> Value {
 
 fn request_id() -> String {
     let mut bytes = [0; 12];
-    // Only for people to tell requests apart: zeros will do where there is no randomness.
+    // It only tells requests apart for people: zeros will do where there is no randomness.
     let _ = getrandom::fill(&mut bytes);
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Text stays text only for the types that AWS treats so, everything else is base64.
+/// Inserts the body: as text for the types that AWS treats so, else as base64.
 ///
 /// A text type whose bytes are not UTF-8 goes as base64 too. What AWS does there is not
 /// documented; mangling the bytes would make every signature over them fail.

@@ -1,4 +1,4 @@
-//! The API Gateway HTTP API of the template, served by ourselves.
+//! The gateway: serves the template's API Gateway HTTP API in the emulator's place.
 //!
 //! The emulator does not import the routes that SAM puts into the API's OpenAPI body, so every
 //! path would be a 404 there. This one reads the same template, makes payload-format-2.0 events by
@@ -29,7 +29,7 @@ pub use routes::Routes;
 use crate::journal::{self, Journal};
 use crate::lambda::{InvocationOutcome, Lambda};
 
-/// The most that an HTTP API takes in.
+/// The largest body that an HTTP API accepts.
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
 /// The longest that an HTTP API waits for a function.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ struct Gateway {
     journal: Journal,
 }
 
-/// Serve the routes until the task is aborted, and beside them what is not of the API: the console.
+/// Serves the routes until the task is aborted, and beside them the console, which is no part of the API.
 pub fn serve(
     listener: TcpListener,
     routes: Routes,
@@ -48,11 +48,12 @@ pub fn serve(
     console: Router,
     journal: Journal,
 ) -> Result<JoinHandle<()>> {
-    let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+    let listener =
+        tokio::net::TcpListener::from_std(listener).context("the gateway cannot start: cannot listen on its port")?;
     let gateway = Arc::new(Gateway { routes, lambda, journal });
     let router = Router::new().fallback(handle).with_state(gateway).merge(console);
     Ok(tokio::spawn(async move {
-        // It ends only by an abort: accept errors are retried inside.
+        // It ends only when the task is aborted: axum retries errors of accept itself.
         let _ = axum::serve(listener, router).await;
     }))
 }
@@ -74,20 +75,20 @@ async fn handle(State(gateway): State<Arc<Gateway>>, request: Request<Body>) -> 
 async fn answer(gateway: &Gateway, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     let Some(route) = gateway.routes.find(parts.method.as_str(), parts.uri.path()) else {
-        return response::refusal(StatusCode::NOT_FOUND, "Not Found");
+        return response::error(StatusCode::NOT_FOUND, "Not Found");
     };
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
-        return response::refusal(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
+        return response::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
     };
     let event = event::make(&parts, &route, &body);
     let invocation = gateway.lambda.invoke(route.function, &event);
     match tokio::time::timeout(TIME_LIMIT, invocation).await {
         Ok(Ok(InvocationOutcome::Answered(payload))) => response::make(payload),
         Ok(Ok(InvocationOutcome::Failed(_)) | Err(_)) => {
-            response::refusal(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
+            response::error(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
         }
         Ok(Ok(InvocationOutcome::Throttled)) | Err(_) => {
-            response::refusal(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable")
+            response::error(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable")
         }
     }
 }

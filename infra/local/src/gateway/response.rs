@@ -1,4 +1,4 @@
-//! A function's answer as the HTTP response that AWS would make of it (payload format 2.0).
+//! The HTTP response that AWS would make of a function's answer (payload format 2.0).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The structured form. An answer with a `statusCode` must have this shape.
+/// The structured form of an answer. One with a `statusCode` must have this shape.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Structured {
@@ -27,19 +27,21 @@ struct Structured {
     is_base64_encoded: bool,
 }
 
-/// Without a `statusCode` the answer is itself the body, with status 200.
+/// The response to a function's answer. Without a `statusCode` the answer itself is the body, with status 200.
 pub(super) fn make(payload: Value) -> Response<Body> {
     let response = if payload.get("statusCode").is_some() {
-        serde_json::from_value(payload).context("not the structured form").and_then(structured)
+        serde_json::from_value(payload)
+            .context("the answer has a statusCode, and not the structured form")
+            .and_then(structured)
     } else {
         Ok(plain(payload))
     };
-    // A malformed answer is the function's fault, and AWS shows none of it.
-    response.unwrap_or_else(|_| refusal(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"))
+    // A malformed answer is the function's error, and AWS shows none of it.
+    response.unwrap_or_else(|_| error(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"))
 }
 
-/// API Gateway's own answer, when no function's is to be had.
-pub(super) fn refusal(status: StatusCode, message: &str) -> Response<Body> {
+/// API Gateway's own answer, where there is none of a function.
+pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
     let mut response = plain(json!({"message": message}));
     *response.status_mut() = status;
     response

@@ -1,4 +1,4 @@
-//! Which function a request goes to.
+//! The routes: which function a request goes to.
 
 use std::collections::BTreeMap;
 
@@ -30,15 +30,15 @@ enum Segment {
 /// The route that a request matched.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Match<'a> {
-    /// As in the template: `POST /v1/events/{source}`.
+    /// The route as in the template: `POST /v1/events/{source}`.
     pub(super) key: String,
     pub(super) function: &'a str,
-    /// URL-decoded, as AWS hands them on.
+    /// The path's parameters, URL-decoded, as AWS hands them on.
     pub(super) parameters: BTreeMap<String, String>,
 }
 
 impl Routes {
-    /// The template's routes, to the functions that the deploy made.
+    /// The template's routes, to the deployed functions.
     pub fn new(functions: &[TemplateFunction], stack: &Stack) -> Result<Self> {
         let mut routes = Self::default();
         for function in functions {
@@ -59,7 +59,7 @@ impl Routes {
         self.0.sort_by_key(|entry| (rank(&entry.segments), entry.method == "ANY"));
     }
 
-    /// Match on the path as it was sent, so that an escaped slash stays inside its segment.
+    /// The route of a request. It matches the path as it was sent, so that an escaped slash stays in its segment.
     pub(super) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
         let segments: Vec<&str> = path.split('/').collect();
         let mut candidates = self.0.iter().filter(|entry| entry.method == method || entry.method == "ANY");
@@ -83,7 +83,7 @@ fn segment(text: &str) -> Segment {
     }
 }
 
-/// Segment by segment, literals before parameters before greedy ones.
+/// The order of routes: segment by segment, literals before parameters before greedy ones.
 fn rank(segments: &[Segment]) -> Vec<u8> {
     let rank = |segment: &Segment| match segment {
         Segment::Literal(_) => 0,

@@ -1,15 +1,15 @@
-//! A call as it came in, and as it is logged.
+//! A call to the partner stub, as it came in and as it is logged.
 
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One line of the log.
+/// A call to a partner: one line of the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartnerCall {
-    /// Its place in the log, from 1.
+    /// The number of the call in the log, from 1.
     pub seq: usize,
-    /// When it was decided, RFC 3339 with milliseconds.
+    /// When the stub decided on it, RFC 3339 with milliseconds.
     pub time: String,
     /// The first segment of the path.
     pub integration: String,
@@ -21,22 +21,22 @@ pub struct PartnerCall {
     pub idempotency_key: Option<String>,
     /// The caller's trace.
     pub traceparent: Option<String>,
-    /// Whether it carried an `Authorization` header. Never what it said.
+    /// Whether it had an `Authorization` header. The log never holds its value.
     pub authorized: bool,
     /// The body: as JSON, else as text.
     pub body: Value,
     /// The status of the answer, or `null` where there was none.
     pub status: Option<u16>,
-    /// What was done, in a word: `ok`, `status`, `hang`, `reset`, `slow`, `slow_body`.
+    /// What the stub did, in a word: `ok`, `status`, `hang`, `reset`, `slow`, `slow_body`.
     pub mode: String,
-    /// Whether it had its effect at the partner.
+    /// Whether the effect happened at the partner.
     pub applied: bool,
-    /// Whether its answer was that of an earlier call with the same key.
+    /// Whether the answer was that of an earlier call with the same key.
     pub replayed: bool,
 }
 
 impl PartnerCall {
-    /// What went wrong with it, in a few words; nothing where all was well.
+    /// The fault of this call, in a few words; nothing where it had none.
     pub fn fault(&self) -> Option<String> {
         let happened = if self.applied || self.replayed { " after the effect" } else { "" };
         match (self.mode.as_str(), self.status) {
@@ -48,7 +48,7 @@ impl PartnerCall {
     }
 }
 
-/// What a call said.
+/// A call as it came in.
 pub(super) struct IncomingCall {
     pub(super) integration: String,
     pub(super) method: String,

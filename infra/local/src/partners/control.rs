@@ -1,4 +1,4 @@
-//! How an integration is told to behave.
+//! Control requests: how the stub shall behave as an integration.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use super::fault_chance::FaultChance;
 
-/// How one integration treats its next calls.
+/// The behaviour of one integration for its next calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// What it does with a call.
+    /// What the integration does with a call.
     pub mode: Mode,
-    /// What it does instead, by chance.
+    /// The faults by chance that take the mode's place.
     pub chance: Option<FaultChance>,
-    /// For how many calls; afterwards it is well again. Without a number, until told otherwise.
+    /// How many calls it lasts; afterwards the integration is healthy. Without a number, until the next request.
     pub times: Option<u32>,
-    /// Whether it honours idempotency keys.
+    /// Whether the integration honours idempotency keys.
     pub idempotent: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name in control requests and in the log.
+    /// The mode's name in control requests and in the log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -73,7 +73,7 @@ impl Mode {
 }
 
 impl Behaviour {
-    /// Its mode's name in control requests.
+    /// The mode's name in control requests.
     pub(super) fn name(&self) -> &'static str {
         if self.chance.is_some() { "chance" } else { self.mode.name() }
     }
@@ -85,7 +85,7 @@ impl Default for Behaviour {
     }
 }
 
-/// The control request, flat as people type it.
+/// A control request, as people type it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Control {
@@ -101,10 +101,11 @@ struct Control {
     idempotent: Option<bool>,
 }
 
-/// Read a control request. The error is a sentence that says what to write.
+/// Reads a control request. The error says what to write.
 pub(super) fn parse(body: &[u8]) -> Result<Behaviour, String> {
-    let control: Control = serde_json::from_slice(body)
-        .map_err(|error| format!(r#"{error}. Write something like {{"mode":"status","status":500,"times":3}}."#))?;
+    let control: Control = serde_json::from_slice(body).map_err(|error| {
+        format!(r#"Nothing was changed: {error}. Write something like {{"mode":"status","status":500,"times":3}}."#)
+    })?;
     Ok(Behaviour {
         mode: mode(&control)?,
         chance: chance(&control)?,
@@ -128,28 +129,34 @@ fn mode(control: &Control) -> Result<Mode, String> {
         "reset" => Ok(Mode::Reset { apply: control.apply.unwrap_or(false) }),
         "slow" => Ok(Mode::Slow { time: how_slow(control)? }),
         "slow_body" => Ok(Mode::SlowBody { time: how_slow(control)? }),
-        other => Err(format!("There is no mode {other:?}: use ok, status, hang, reset, slow, slow_body or chance.")),
+        other => Err(format!(
+            "Nothing was changed: there is no mode {other:?}: use ok, status, hang, reset, slow, slow_body or chance."
+        )),
     }
 }
 
 fn chance(control: &Control) -> Result<Option<FaultChance>, String> {
     match (control.mode.as_str(), control.seed, control.percent) {
         ("chance", Some(seed), Some(percent @ 0..=100)) => Ok(Some(FaultChance { seed, percent })),
-        ("chance", ..) => Err(r#"Which chance? Write {"mode":"chance","seed":7,"percent":15}."#.into()),
+        ("chance", ..) => Err(r#"Nothing was changed: the mode chance needs a seed and a percent. Write {"mode":"chance","seed":7,"percent":15}."#.into()),
         _ => Ok(None),
     }
 }
 
 fn how_slow(control: &Control) -> Result<Duration, String> {
-    let ms = control.ms.ok_or_else(|| format!(r#"How slow? Write {{"mode":"{}","ms":500}}."#, control.mode))?;
+    let ms = control.ms.ok_or_else(|| {
+        format!(r#"Nothing was changed: the mode {0} needs a time. Write {{"mode":"{0}","ms":500}}."#, control.mode)
+    })?;
     Ok(Duration::from_millis(ms))
 }
 
 fn status(control: &Control) -> Result<u16, String> {
     match control.status {
         Some(status @ 200..=599) => Ok(status),
-        Some(other) => Err(format!("{other} is no status that a partner answers with: use 200 to 599.")),
-        None => Err(r#"Which status? Write {"mode":"status","status":500}."#.into()),
+        Some(other) => Err(format!("Nothing was changed: {other} is no status of an answer. Use 200 to 599.")),
+        None => {
+            Err(r#"Nothing was changed: the mode status needs a status. Write {"mode":"status","status":500}."#.into())
+        }
     }
 }
 

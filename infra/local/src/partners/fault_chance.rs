@@ -1,4 +1,4 @@
-//! What goes wrong with a call by chance.
+//! Faults of a partner by chance.
 //!
 //! The chance is drawn for "the nth call of this method and path", not from one sequence: so the same
 //! seed makes the same plan, however the calls of several workers interleave.
@@ -10,20 +10,20 @@ use crate::seeded_random::SeededRandom;
 
 /// Longer than the time-out of any integration in a chaos run.
 const TOO_LONG: Duration = Duration::from_millis(2_500);
-/// Shorter than any.
+/// Shorter than the time-out of any.
 const SLOWLY: Duration = Duration::from_millis(300);
 
-/// A partner that fails by chance.
+/// The chance of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultChance {
-    /// What the chance is drawn from.
+    /// The seed that the faults are drawn from.
     pub seed: u64,
-    /// Of a hundred calls, how many go wrong.
+    /// How many of a hundred calls have a fault.
     pub percent: u8,
 }
 
 impl FaultChance {
-    /// What the partner does with the nth call of this method and path.
+    /// The mode for the nth call of this method and path.
     pub(super) fn mode(self, method: &str, path: &str, nth: usize) -> Mode {
         let random = SeededRandom::new(self.seed).of(method).of(path).nth(nth);
         if !random.of("whether").happens(self.percent) {
@@ -35,7 +35,7 @@ impl FaultChance {
     }
 }
 
-/// Every way in which a partner disappoints, each as likely as the others.
+/// Every fault, each as likely as the others.
 fn faults() -> Vec<Mode> {
     let status = |status, apply| Mode::Status { status, retry_after: None, apply };
     vec![

@@ -1,9 +1,9 @@
-//! The partner stub: every integration's API in one, logging what it gets, failing when told to.
+//! The partner stub: one server for every integration's API. It logs each call, and fails when it is told to.
 //!
 //! Any request to `/{integration}/…` is a call. By default it is applied and answered with an id,
 //! and a repeated `Idempotency-Key` gets the recorded answer again, as from a partner that honours
-//! it. A GET is a question: it finds what was applied at its path. `/_control` changes how an
-//! integration behaves, and shows the log, which is the account of what was applied.
+//! it. A GET changes nothing: it finds what was applied at its path. `/_control` changes how an
+//! integration behaves, and shows the log, which is the record of what was applied.
 
 mod call;
 mod control;
@@ -51,7 +51,7 @@ impl StubServer {
     }
 }
 
-/// Serve the stub until the task is aborted.
+/// Serves the stub until the task is aborted.
 pub fn serve(listener: TcpListener, journal: Journal) -> Result<JoinHandle<()>> {
     let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
     server::serve(listener, router(partners))
@@ -61,12 +61,12 @@ fn router(partners: Arc<StubServer>) -> Router {
     Router::new()
         .route("/_control/log", get(log))
         .route("/_control/{integration}", put(control))
-        .route("/_control", axum::routing::delete(forget))
+        .route("/_control", axum::routing::delete(reset))
         .fallback(call)
         .with_state(partners)
 }
 
-/// A call is logged when it is decided, before any delay: a caller that gives up still was here.
+/// Takes a call. It is logged before any delay: the call counts, even if its caller gives up.
 async fn call(State(partners): State<Arc<StubServer>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
@@ -129,7 +129,7 @@ async fn log(State(partners): State<Arc<StubServer>>, Query(filter): Query<Filte
     Json(stub.log().iter().filter(wanted).collect::<Vec<_>>()).into_response()
 }
 
-async fn forget(State(partners): State<Arc<StubServer>>) -> Response {
+async fn reset(State(partners): State<Arc<StubServer>>) -> Response {
     *partners.stub() = PartnerStub::default();
     Response::new(Body::empty())
 }

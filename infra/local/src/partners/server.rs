@@ -15,7 +15,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// As a response, it closes the connection instead.
+/// A response that closes the connection instead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HangUp;
 
@@ -27,33 +27,34 @@ impl IntoResponse for HangUp {
     }
 }
 
-/// Serve until the task is aborted; the connections end with it.
+/// Serves until the task is aborted; the connections end with it.
 pub(super) fn serve(listener: TcpListener, router: Router) -> Result<JoinHandle<()>> {
-    let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+    let listener = tokio::net::TcpListener::from_std(listener)
+        .context("the partner stub cannot start: cannot listen on its port")?;
     Ok(tokio::spawn(async move {
         let mut connections = JoinSet::new();
         loop {
             if let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(converse(stream, router.clone()));
+                connections.spawn(handle_connection(stream, router.clone()));
             }
             while connections.try_join_next().is_some() {}
         }
     }))
 }
 
-async fn converse(stream: TcpStream, router: Router) {
+async fn handle_connection(stream: TcpStream, router: Router) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|request: Request<Incoming>| {
         let answer = router.call(request);
         async { unless_hung_up(answer.await?) }
     });
-    // It fails when either side hangs up, and that is nothing to report.
+    // An error means that a side closed the connection, which is nothing to report.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// An error from the service makes hyper close the connection without a word.
+/// The response, unless it is a hang-up: an error of the service makes hyper close the connection with no answer.
 fn unless_hung_up(response: Response<Body>) -> anyhow::Result<Response<Body>> {
     let hung_up = response.extensions().get::<HangUp>().is_some();
-    anyhow::ensure!(!hung_up, "hung up");
+    anyhow::ensure!(!hung_up, "the stub closes the connection");
     Ok(response)
 }

@@ -1,4 +1,4 @@
-//! What each integration does with a call: the stub's state, with no I/O.
+//! The partner stub's state: what each integration does with a call. No I/O.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::call::{IncomingCall, PartnerCall};
 use super::control::{Behaviour, Mode};
 use crate::journal;
 
-/// Every integration's behaviour, what was applied, and the log.
+/// The behaviour of every integration, what was applied, and the log.
 #[derive(Default)]
 pub(super) struct PartnerStub {
     log: Vec<PartnerCall>,
@@ -24,7 +24,7 @@ pub(super) struct PartnerStub {
     calls: HashMap<(String, String), usize>,
 }
 
-/// What goes back to the caller. No status means no answer: the connection is closed.
+/// The answer to a call. No status means no answer: the connection is closed.
 #[derive(Debug, PartialEq)]
 pub(super) struct StubAnswer {
     pub(super) status: Option<StatusCode>,
@@ -35,7 +35,7 @@ pub(super) struct StubAnswer {
     pub(super) head_first: bool,
 }
 
-/// What a call did at the partner.
+/// The effect of a call at the partner.
 struct Effect {
     applied: bool,
     replayed: bool,
@@ -57,7 +57,7 @@ impl PartnerStub {
         &self.log
     }
 
-    /// Decide one call and log it.
+    /// Decides on a call, and logs it.
     pub(super) fn handle_call(&mut self, incoming: IncomingCall) -> (&PartnerCall, StubAnswer) {
         let behaviour = self.next_behaviour(&incoming.integration);
         let mode = self.mode(&behaviour, &incoming);
@@ -68,7 +68,9 @@ impl PartnerStub {
                 (answer(&mode, effect.body.clone()), effect)
             }
             (_, false) => {
-                let effect = Effect::none(json!({"error": "told to fail"}));
+                let effect = Effect::none(
+                    json!({"error": "the partner stub was told to fail: PUT /_control/<integration> changes that"}),
+                );
                 (answer(&mode, effect.body.clone()), effect)
             }
         };
@@ -90,7 +92,7 @@ impl PartnerStub {
         (&self.log[self.log.len() - 1], answer)
     }
 
-    /// The behaviour for this call, counted off; spent ones leave a healthy integration behind.
+    /// The behaviour for this call, which is counted. Once its calls are used up, the integration is healthy.
     fn next_behaviour(&mut self, integration: &str) -> Behaviour {
         let Some(set) = self.behaviours.get_mut(integration) else { return Behaviour::default() };
         if set.times == Some(0) {
@@ -100,7 +102,7 @@ impl PartnerStub {
         set.clone()
     }
 
-    /// What is done with this very call.
+    /// The mode for this very call.
     fn mode(&mut self, behaviour: &Behaviour, incoming: &IncomingCall) -> Mode {
         let (method, path) = (&incoming.method, &incoming.path);
         let nth = self.calls.entry((method.clone(), path.clone())).or_default();
@@ -108,7 +110,7 @@ impl PartnerStub {
         behaviour.chance.map_or_else(|| behaviour.mode.clone(), |chance| chance.mode(method, path, *nth))
     }
 
-    /// A question changes nothing. It finds what an applied call to the same path made.
+    /// Answers a GET, which changes nothing: it finds what an applied call to the same path made.
     fn look_up(&self, mode: &Mode, path: &str) -> (StubAnswer, Effect) {
         let effect = Effect::none(self.made.get(path).cloned().unwrap_or_default());
         let mut answer = answer(mode, effect.body.clone());

@@ -1,4 +1,4 @@
-//! Which messages of a batch are done, by the function's answer.
+//! The messages of a batch that the function's answer completes.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::lambda::InvocationOutcome;
 
-/// The messages to delete. The others come back when their visibility ends.
+/// The messages to delete: those that the answer completes. The others come back when their visibility ends.
 ///
-/// A crash, a time-out or an answer that cannot be understood deletes nothing: running a message
-/// again is what the ledger is for, and losing one is what nothing is for.
+/// A crash, a time-out or an answer that cannot be understood completes nothing: the ledger makes a second run of a
+/// message safe, and nothing could make up for a lost one.
 pub(super) fn completed_messages<'a>(
     messages: &'a [Value],
     outcome: &InvocationOutcome,
@@ -23,8 +23,8 @@ pub(super) fn completed_messages<'a>(
     messages.iter().filter(|message| !failed.contains(id(message))).collect()
 }
 
-/// The ids that the function reported, or nothing where the whole batch counts as failed: an
-/// answer of another shape, an empty id, or one that was not in the batch.
+/// The ids that the function reported as failed; nothing, where the whole batch counts as failed: an answer of
+/// another shape, an empty id, or one that was not in the batch.
 fn failures<'a>(answer: &'a Value, batch: &[Value]) -> Option<BTreeSet<&'a str>> {
     let known: BTreeSet<&str> = batch.iter().map(id).collect();
     let reported = match answer {

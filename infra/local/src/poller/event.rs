@@ -1,9 +1,10 @@
-//! Received messages as the event that Lambda makes of them.
+//! The event that Lambda makes of received messages.
 
 use serde_json::{Map, Value, json};
 
 use crate::aws::REGION;
 
+/// The event of these messages of a queue.
 pub(super) fn make(messages: &[Value], queue_arn: &str) -> Value {
     let records: Vec<Value> = messages.iter().map(|message| record(message, queue_arn)).collect();
     json!({"Records": records})

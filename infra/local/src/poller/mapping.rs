@@ -8,9 +8,8 @@ use crate::aws::Endpoint;
 
 const PATH: &str = "/2015-03-31/event-source-mappings/";
 
-/// What AWS allows to run at once where a mapping sets no limit is far more than one machine
-/// should run.
-const UNLIMITED: usize = 10;
+/// How many batches run at once where a mapping sets no limit. AWS would run far more than one machine should.
+const DEFAULT_CONCURRENCY: usize = 10;
 
 /// One queue and the function that it feeds.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,24 +53,25 @@ impl Mapping {
 
     pub(super) fn concurrency(&self) -> usize {
         let limit = self.scaling_config.as_ref().and_then(|scaling| scaling.maximum_concurrency);
-        limit.unwrap_or(UNLIMITED)
+        limit.unwrap_or(DEFAULT_CONCURRENCY)
     }
 }
 
-/// Those of FIFO queues.
+/// The mappings of FIFO queues.
 pub(super) async fn list(endpoint: &Endpoint) -> Result<Vec<Mapping>> {
     let answer = endpoint.send("lambda", Method::GET, PATH, &[], "").await?;
-    let answer = answer.expect_success("list the event source mappings")?;
-    let listing: Listing = serde_json::from_slice(&answer.body).context("the mappings are not as expected")?;
+    let answer = answer.expect_success("the list of the event source mappings")?;
+    let listing: Listing =
+        serde_json::from_slice(&answer.body).context("the emulator's event source mappings cannot be read")?;
     let mappings = listing.event_source_mappings.into_iter();
     Ok(mappings.filter(|mapping| mapping.event_source_arn.ends_with(".fifo")).collect())
 }
 
-/// Nothing was sent yet, so no batch of the emulator's is under way.
+/// Disables a mapping in the emulator. No event was sent yet, so no batch of the emulator's is under way.
 pub(super) async fn disable(endpoint: &Endpoint, mapping: &Mapping) -> Result<()> {
     let path = format!("{PATH}{}", mapping.id);
     let answer = endpoint.send("lambda", Method::PUT, &path, &[], r#"{"Enabled": false}"#).await?;
-    answer.expect_success("disable an event source mapping")?;
+    answer.expect_success("the disabling of an event source mapping")?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The event source mappings of FIFO queues, polled by ourselves.
+//! The poller: runs the event source mappings of FIFO queues in the emulator's place.
 //!
 //! The emulator runs one batch at a time for a FIFO mapping. AWS runs as many as there are active
 //! message groups, up to the mapping's `MaximumConcurrency`, and races between invocations are what
@@ -26,18 +26,21 @@ use crate::journal::{self, Journal};
 use crate::lambda::{InvocationOutcome, Lambda};
 use polled_queue::PolledQueue;
 
-const BREATHER: Duration = Duration::from_secs(1);
+/// The pause after an error of the emulator.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pause before a throttled invocation is repeated; it doubles up to the second.
 const THROTTLED: Duration = Duration::from_millis(250);
 const THROTTLED_MOST: Duration = Duration::from_secs(5);
 
-/// The loops. Dropping it ends them; messages in flight come back when their visibility ends.
+/// The loops that poll. Dropping it ends them; messages in flight come back when their visibility ends.
 #[derive(Debug)]
 pub struct Poller {
     _loops: JoinSet<()>,
 }
 
 impl Poller {
-    /// Take over the mappings of FIFO queues from the emulator. Every batch is a line in the journal.
+    /// Takes over the mappings of FIFO queues from the emulator. Every batch is a line in the journal.
     pub async fn start(endpoint: &Endpoint, lambda: &Lambda, journal: Journal) -> Result<Self> {
         let mut loops = JoinSet::new();
         let journal = Arc::new(journal);
@@ -54,15 +57,17 @@ impl Poller {
 
 async fn poll(queue: PolledQueue, lambda: Lambda, journal: Arc<Journal>) {
     loop {
-        // What goes wrong here is the emulator's, not the function's.
+        // An error here is the emulator's, not the function's.
         if let Err(error) = run_batch(&queue, &lambda, &journal).await {
-            journal.add(&json!({"time": journal::now(), "error": format!("{error:#}")}));
-            tokio::time::sleep(BREATHER).await;
+            journal.add(
+                &json!({"time": journal::now(), "error": format!("the batch was left for redelivery: {error:#}")}),
+            );
+            tokio::time::sleep(ERROR_PAUSE).await;
         }
     }
 }
 
-/// One batch, from the queue to the function and, by what it says, out of the queue.
+/// Runs one batch: receives it, invokes the function, and deletes the messages that its answer completes.
 async fn run_batch(queue: &PolledQueue, lambda: &Lambda, journal: &Journal) -> Result<()> {
     let messages = queue.receive().await?;
     if messages.is_empty() {
@@ -70,18 +75,19 @@ async fn run_batch(queue: &PolledQueue, lambda: &Lambda, journal: &Journal) -> R
     }
     let event = event::make(&messages, &queue.mapping.event_source_arn);
     let outcome = invoke(queue, lambda, &event).await?;
-    let done = completed_messages::completed_messages(&messages, &outcome, queue.mapping.reports_failures());
+    let completed = completed_messages::completed_messages(&messages, &outcome, queue.mapping.reports_failures());
     journal.add(&json!({
         "time": journal::now(),
         "function": queue.mapping.function(),
         "messages": messages.len(),
-        "done": done.len(),
+        "done": completed.len(),
         "outcome": outcome,
     }));
-    queue.delete(&done).await
+    queue.delete(&completed).await
 }
 
-/// A throttled function did not see the batch: try again for as long as the batch is ours.
+/// Invokes the function. A throttled function did not receive the batch: it is invoked again for as long as the
+/// batch is ours.
 async fn invoke(queue: &PolledQueue, lambda: &Lambda, event: &Value) -> Result<InvocationOutcome> {
     let began = Instant::now();
     let mut pause = THROTTLED;

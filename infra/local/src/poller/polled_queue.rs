@@ -16,7 +16,7 @@ pub(super) struct PolledQueue {
     endpoint: Endpoint,
     pub(super) mapping: Mapping,
     url: String,
-    /// For how long a received batch is ours.
+    /// How long a received batch is ours.
     pub(super) visibility: Duration,
 }
 
@@ -24,7 +24,10 @@ impl PolledQueue {
     pub(super) async fn open(endpoint: &Endpoint, mapping: Mapping) -> Result<Self> {
         let named = json!({"QueueName": mapping.queue_name()});
         let found = endpoint.act("sqs", "AmazonSQS.GetQueueUrl", named).await?;
-        let url = found["QueueUrl"].as_str().context("the queue has no URL")?.to_owned();
+        let url = found["QueueUrl"]
+            .as_str()
+            .with_context(|| format!("the emulator has no URL for the queue {}", mapping.queue_name()))?
+            .to_owned();
         let asked = json!({"QueueUrl": url, "AttributeNames": ["VisibilityTimeout"]});
         let found = endpoint.act("sqs", "AmazonSQS.GetQueueAttributes", asked).await?;
         let seconds = found["Attributes"]["VisibilityTimeout"].as_str().and_then(|s| s.parse().ok());
