@@ -26,7 +26,8 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf> {
 
 /// The files of the folder, from disk.
 pub(crate) fn read(folder: &Path) -> Result<Vec<File>> {
-    Ok(read_files(folder)?)
+    read_files(folder)
+        .with_context(|| format!("there are no flows to read in {}: check the folder's name", folder.display()))
 }
 
 /// The flows of the files; nothing, and their problems on standard error, where they have any.
@@ -36,7 +37,9 @@ pub(crate) fn parse(files: &[File]) -> Option<Flows> {
 
 /// The files of the folder at a git revision.
 pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
-    let listed = git(folder, &["ls-tree", "-r", "--name-only", revision, "--", "."])?;
+    let listed = git(folder, &["ls-tree", "-r", "--name-only", revision, "--", "."]).with_context(|| {
+        format!("there is nothing to compare with: git cannot read the revision {revision}. Check its name")
+    })?;
     let ours = |path: &&str| {
         ["sources.yaml", "integrations.yaml"].contains(path) || (path.starts_with("flows/") && path.ends_with(".yaml"))
     };

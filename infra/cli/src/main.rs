@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let exit = OperatorCli::parse().run().unwrap_or_else(|error| {
         let exit = CommandExit::of_error(&error);
         if exit != CommandExit::Success {
-            output::print_notice(&format!("{error:#}\n"));
+            output::print_error(&error);
         }
         exit
     });

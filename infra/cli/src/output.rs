@@ -43,6 +43,12 @@ pub fn print_notice(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Prints an error on standard error: its sentence first, then each cause on a line of its own.
+pub fn print_error(error: &anyhow::Error) {
+    let causes = error.chain().skip(1).map(|cause| format!("Cause: {cause}\n"));
+    print_notice(&format!("{error}\n{}", causes.collect::<String>()));
+}
+
 /// Whether the reader of a pipe is gone.
 pub(crate) fn is_closed_pipe(error: &io::Error) -> bool {
     error.kind() == ErrorKind::BrokenPipe
@@ -56,25 +62,6 @@ pub(crate) fn print_problems(problems: &Problems, files: &[File]) {
 /// Problems as text, each with its line.
 pub fn render(problems: &Problems, files: &[File], renderer: &Renderer) -> String {
     problems.0.iter().map(|problem| renderer.render(&[report(problem, files)]) + "\n\n").collect()
-}
-
-fn report<'r>(problem: &'r Problem, files: &'r [File]) -> Group<'r> {
-    let text = files.iter().find(|file| file.path == problem.file).map_or("", |file| &file.text);
-    let place = AnnotationKind::Primary.span(span(problem.place, text));
-    let report = Level::ERROR.primary_title(&problem.what);
-    let report = report.element(Snippet::source(text).path(&problem.file).annotation(place));
-    report.elements(problem.hint.iter().map(|hint| Level::HELP.message(hint)))
-}
-
-/// The bytes of a text at a place, within its line.
-fn span(place: Place, text: &str) -> Range<usize> {
-    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let before: usize = text.split_inclusive('\n').take(number(place.line - 1)).map(str::len).sum();
-    let line = text[before..].lines().next().unwrap_or_default();
-    let bytes = |text: &str, count: usize| -> usize { text.chars().take(count).map(char::len_utf8).sum() };
-    let start = bytes(line, number(place.column - 1));
-    let len = bytes(&line[start..], number(place.len).max(1));
-    before + start..before + start + len
 }
 
 /// Problems for scripts.
@@ -119,6 +106,25 @@ pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
 /// `1 flow`, `2 flows`.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+fn report<'r>(problem: &'r Problem, files: &'r [File]) -> Group<'r> {
+    let text = files.iter().find(|file| file.path == problem.file).map_or("", |file| &file.text);
+    let place = AnnotationKind::Primary.span(span(problem.place, text));
+    let report = Level::ERROR.primary_title(&problem.what);
+    let report = report.element(Snippet::source(text).path(&problem.file).annotation(place));
+    report.elements(problem.hint.iter().map(|hint| Level::HELP.message(hint)))
+}
+
+/// The bytes of a text at a place, within its line.
+fn span(place: Place, text: &str) -> Range<usize> {
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let before: usize = text.split_inclusive('\n').take(number(place.line - 1)).map(str::len).sum();
+    let line = text[before..].lines().next().unwrap_or_default();
+    let bytes = |text: &str, count: usize| -> usize { text.chars().take(count).map(char::len_utf8).sum() };
+    let start = bytes(line, number(place.column - 1));
+    let len = bytes(&line[start..], number(place.len).max(1));
+    before + start..before + start + len
 }
 
 #[cfg(test)]

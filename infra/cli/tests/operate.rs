@@ -4,6 +4,7 @@
 mod function_stub;
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ fn command(endpoint: &str, arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+        // As it is started where it is on PATH: suggestions repeat that name.
+        .arg0("ledgerline")
         .env("AWS_ENDPOINT_URL", endpoint)
         .env("AWS_ACCESS_KEY_ID", "test")
         .env("AWS_SECRET_ACCESS_KEY", "test")
@@ -70,7 +73,7 @@ fn an_operation_goes_to_the_stack_s_function_and_is_signed() {
         ],
     );
     assert_eq!(code(&paused), 0, "{}", words(&paused));
-    let request = &function.asked()[0];
+    let request = &function.requests()[0];
     assert_eq!(request.path, "/2015-03-31/functions/prod-replay/invocations");
     assert!(request.head.contains("/eu-west-1/lambda/aws4_request"), "{}", request.head);
     let by = request.body["by"].as_str().expect("somebody").to_owned();
@@ -92,9 +95,9 @@ fn a_profile_that_is_named_goes_before_the_environment() {
         status.env("AWS_CONFIG_FILE", &file).output().expect("it runs")
     };
     assert_eq!(code(&status("prod")), 0);
-    assert!(function.asked()[0].head.contains("Credential=OTHER/"), "{}", function.asked()[0].head);
+    assert!(function.requests()[0].head.contains("Credential=OTHER/"), "{}", function.requests()[0].head);
     let none = status("prdo");
-    assert_eq!((code(&none), function.asked().len()), (5, 1), "{}", words(&none));
+    assert_eq!((code(&none), function.requests().len()), (5, 1), "{}", words(&none));
     assert!(words(&none).contains("prdo"), "{}", words(&none));
 }
 
@@ -107,7 +110,7 @@ fn a_word_on_an_unknown_names_the_version_that_was_seen() {
     let absent =
         ["resolve", "aa", "crm", "--did-not-happen", "--seen", "9.9", "--reason", "not there", "--by", "ada", "--yes"];
     assert_eq!(code(&ledgerline(&function, &absent)), 0);
-    let asked: Vec<Value> = function.asked().into_iter().map(|request| request.body).collect();
+    let asked: Vec<Value> = function.requests().into_iter().map(|request| request.body).collect();
     let word = |verdict: Value, version: &str, reason: &str| {
         json!({"op": "resolve", "id": "aa", "effect": "crm", "verdict": verdict, "version": version,
                "by": "ada", "reason": reason})
@@ -127,7 +130,7 @@ fn a_word_on_an_unknown_names_the_version_that_was_seen() {
 fn a_look_is_repeated_when_its_answer_is_lost() {
     let function = FunctionStub::start(|_, before| if before < 2 { StubReply::Nothing } else { list(&[line("aa")]) });
     let listed = ledgerline(&function, &["dead", "list"]);
-    assert_eq!((code(&listed), function.asked().len()), (0, 3), "{}", words(&listed));
+    assert_eq!((code(&listed), function.requests().len()), (0, 3), "{}", words(&listed));
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn a_batch_whose_answer_is_lost_is_not_begun_twice() {
     let lost = ledgerline(&function, &["replay", "--flow", "leads", "--reason", "it is back", "--by", "ada", "--yes"]);
     assert_eq!(code(&lost), 5);
     assert!(words(&lost).contains("look at `ledgerline status` before you try again"), "{}", words(&lost));
-    let begun = function.asked().into_iter().filter(|request| request.body["op"] == "batch").count();
+    let begun = function.requests().into_iter().filter(|request| request.body["op"] == "batch").count();
     assert_eq!(begun, 1);
 }
 
@@ -154,7 +157,7 @@ fn a_look_is_repeated_when_the_function_was_not_answered_itself() {
         _ => list(&[line("aa")]),
     });
     let listed = ledgerline(&function, &["dead", "list"]);
-    assert_eq!((code(&listed), function.asked().len()), (0, 2), "{}", words(&listed));
+    assert_eq!((code(&listed), function.requests().len()), (0, 2), "{}", words(&listed));
 }
 
 /// The row may have been written before the queue failed: that is no refusal.
@@ -175,11 +178,11 @@ fn a_change_that_the_function_could_not_finish_may_have_been_made() {
         (&["stop", "b-1"], "It may have been done: look at `ledgerline status` before you try again"),
         (&["apply", "aa=1", "bb=2"], "no answer for bb: the queue is unavailable"),
     ] {
-        let before = function.asked().len();
+        let before = function.requests().len();
         let output = ledgerline(&function, &[change, &word].concat());
         assert_eq!(code(&output), 5, "{change:?}: {}", words(&output));
         assert!(words(&output).contains(told), "{change:?}: {}", words(&output));
-        let changes = function.asked().into_iter().skip(before).filter(|request| request.body["op"] != "show");
+        let changes = function.requests().into_iter().skip(before).filter(|request| request.body["op"] != "show");
         assert_eq!(changes.count(), 1, "{change:?} is not tried again");
     }
 }
@@ -199,7 +202,7 @@ fn a_batch_is_begun_for_what_the_list_does_not_reach() {
         assert_eq!(code(&output), 0, "{}", words(&output));
         assert_eq!(words(&output).contains("None of the 5,000 newest"), more, "{}", words(&output));
         assert_eq!(words(&output).contains("No batch was started"), !more, "{}", words(&output));
-        assert_eq!(function.asked().iter().filter(|request| request.body["op"] == "batch").count(), begun);
+        assert_eq!(function.requests().iter().filter(|request| request.body["op"] == "batch").count(), begun);
     }
 }
 
@@ -210,7 +213,7 @@ fn a_change_that_was_throttled_is_tried_again() {
         _ => StubReply::Answer(json!({"id": "b-1", "progress": "stopped"})),
     });
     let stopped = ledgerline(&function, &["stop", "b-1", "--reason", "enough", "--by", "ada"]);
-    assert_eq!((code(&stopped), function.asked().len()), (0, 2), "{}", words(&stopped));
+    assert_eq!((code(&stopped), function.requests().len()), (0, 2), "{}", words(&stopped));
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn whoever_may_not_or_is_elsewhere_is_told_what_to_look_at() {
     for (status, said, hint) in [(403, "not authorized", "lambda:InvokeFunction"), (404, "no function", "--stack")] {
         let function = FunctionStub::start(move |_, _| StubReply::Status(status, json!({"Message": said})));
         let barred = ledgerline(&function, &["dead", "list"]);
-        assert_eq!((code(&barred), function.asked().len()), (5, 1), "{}", words(&barred));
+        assert_eq!((code(&barred), function.requests().len()), (5, 1), "{}", words(&barred));
         assert!(words(&barred).contains(said) && words(&barred).contains(hint), "{}", words(&barred));
     }
 }
@@ -255,7 +258,7 @@ fn the_local_cloud_is_found_from_below() {
     let mut status = command("http://127.0.0.1:9", &["status", "--local"]);
     let status = status.current_dir(project.join("infra/flows")).output().expect("it runs");
     assert_eq!(code(&status), 0, "{}", words(&status));
-    assert_eq!(function.asked()[0].path, "/2015-03-31/functions/here-replay/invocations");
+    assert_eq!(function.requests()[0].path, "/2015-03-31/functions/here-replay/invocations");
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn nothing_is_done_by_halves_or_by_accident() {
         let output = ledgerline(&function, arguments);
         assert_eq!(code(&output), expected, "{arguments:?}: {}", words(&output));
     }
-    let changes = function.asked().into_iter().filter(|request| request.body["op"] != "show").count();
+    let changes = function.requests().into_iter().filter(|request| request.body["op"] != "show").count();
     assert_eq!(changes, 0, "only looked");
 }
 
@@ -344,7 +347,7 @@ fn a_batch_goes_on_when_its_follower_is_told_to_end() {
     });
     let replay = ["replay", "--all", "--reason", "it is back", "--by", "ada", "--yes"];
     let child = command(&function.url, &replay).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    while !function.asked().iter().any(|request| request.body["op"] == "status") {
+    while !function.requests().iter().any(|request| request.body["op"] == "status") {
         std::thread::sleep(Duration::from_millis(50));
     }
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
@@ -352,5 +355,5 @@ fn a_batch_goes_on_when_its_follower_is_told_to_end() {
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(code(&ended), 0, "{}", words(&ended));
     assert!(words(&ended).contains("ledgerline stop b-1 --reason"), "{}", words(&ended));
-    assert_eq!(function.asked().iter().filter(|request| request.body["op"] == "stop").count(), 0);
+    assert_eq!(function.requests().iter().filter(|request| request.body["op"] == "stop").count(), 0);
 }

@@ -13,7 +13,7 @@
 
 pub mod command;
 pub mod listen_ports;
-mod output;
+pub mod output;
 pub mod processes;
 pub mod project;
 pub mod seeded_random;

@@ -58,7 +58,7 @@ fn failure(address: &CloudAddress) -> String {
 {fail}
   make send
 
-  The processor tries three times, within about half a minute, and then parks the event:
+  The processor tries three times, mostly within ten seconds, and then parks the event:
   target/debug/ledgerline --local dead list
 
   Heal the partner, and replay what is parked:

@@ -14,7 +14,7 @@ use crate::cloud::{CloudAddress, CloudOptions, LocalCloud};
 use crate::command::run_shown;
 use crate::lambda::{InvocationOutcome, Lambda};
 use crate::listen_ports::ListenPorts;
-use crate::output::print;
+use crate::output::{error_text, print};
 use crate::project::Project;
 use crate::step_progress::StepProgress;
 use crate::{browser, chaos, new_event, reload, screen, tools};
@@ -46,7 +46,7 @@ pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode
     let peers = progress.step("install test tools", tools::set_up(&project, tools::TEST)).await?;
     // Without a browser, the tests that open one fail, and no others.
     if let Err(error) = progress.step("install browser", browser::set_up(&project)).await {
-        eprintln!("The tests that open the console in a browser will fail: {error:#}");
+        eprintln!("The tests that open the console in a browser will fail: {}", error_text(&error));
     }
     let options = CloudOptions { flows, ..CloudOptions::test() };
     let started = unless_interrupted(LocalCloud::start(options, &progress)).await?;
@@ -114,14 +114,6 @@ pub async fn stop() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether this process is a local cloud: the number may be another program's by now.
-async fn runs(pid: &str) -> Result<bool> {
-    let shown = Command::new("ps").args(["-o", "stat=,command=", "-p", pid]).output().await;
-    let shown = shown.context("cannot run ps, which shows whether the local cloud runs: install procps")?.stdout;
-    let shown = String::from_utf8_lossy(&shown);
-    Ok(shown.contains("local") && !shown.starts_with('Z'))
-}
-
 /// Checks the template that would be deployed. `ledgerline flows check` does so for the flows.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
@@ -143,6 +135,14 @@ pub async fn install(deploy: bool) -> Result<ExitCode> {
         progress.step("install deploy tools", tools::set_up(&project, tools::BUILD)).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this process is a local cloud: the number may be another program's by now.
+async fn runs(pid: &str) -> Result<bool> {
+    let shown = Command::new("ps").args(["-o", "stat=,command=", "-p", pid]).output().await;
+    let shown = shown.context("cannot run ps, which shows whether the local cloud runs: install procps")?.stdout;
+    let shown = String::from_utf8_lossy(&shown);
+    Ok(shown.contains("local") && !shown.starts_with('Z'))
 }
 
 /// The result of the work; nothing, where Ctrl-C or SIGTERM came first. What the work had started ends as it is

@@ -154,8 +154,8 @@ fn no_region() -> CloudError {
 
 fn no_credentials(why: &str) -> CloudError {
     CloudError::Unreached(format!(
-        "nothing was sent: there are no usable AWS credentials ({why}). Add --profile NAME; for a profile of IAM \
-         Identity Center, run `aws sso login --profile NAME` first; for the local cloud, add --local"
+        "nothing was sent: there are no usable AWS credentials. Add --profile NAME; for a profile of IAM Identity Center, \
+         run `aws sso login --profile NAME` first; for the local cloud, add --local\nCause: {why}"
     ))
 }
 

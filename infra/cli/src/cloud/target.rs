@@ -63,7 +63,7 @@ impl CloudArgs {
         let options = [("--profile", self.profile.as_ref()), ("--region", self.region.as_ref()), ("--stack", stack)];
         let options = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", quoted(value?))));
         let local = if self.local { " --local" } else { "" };
-        format!("ledgerline{local}{} {verb}", options.collect::<String>())
+        format!("{}{local}{} {verb}", program(std::env::args().next()), options.collect::<String>())
     }
 
     async fn in_aws(&self) -> CloudTarget {
@@ -100,6 +100,12 @@ impl CloudArgs {
             hint: "Start the local cloud with `make run`, if it is not running.",
         })
     }
+}
+
+/// The name that the command was started by, so that a suggestion works where it is not on `PATH`.
+fn program(name: Option<String>) -> String {
+    let is_ours = |name: &String| Path::new(name).file_name().is_some_and(|file| file == "ledgerline");
+    name.filter(is_ours).map_or_else(|| "ledgerline".into(), |name| quoted(&name))
 }
 
 /// A word as a shell takes it.
@@ -181,6 +187,18 @@ mod tests {
             args(false, Some("my prod"), "shop").command_where("ledgerline", "status"),
             "ledgerline --profile 'my prod' --region eu-central-1 --stack shop status"
         );
+    }
+
+    #[test]
+    fn a_suggested_command_starts_the_same_program() {
+        for (started_by, suggested) in [
+            (Some("target/debug/ledgerline"), "target/debug/ledgerline"),
+            (Some("/opt/my tools/ledgerline"), "'/opt/my tools/ledgerline'"),
+            (Some("target/debug/deps/a_test-04f2"), "ledgerline"),
+            (None, "ledgerline"),
+        ] {
+            assert_eq!(program(started_by.map(str::to_owned)), suggested);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A replay function that does as a test tells it, behind the plainest of HTTP servers.
+//! A stub of the replay function: it replies as a test tells it, behind the plainest of HTTP servers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// What it does with a request.
+/// The reply to a request.
 #[derive(Debug)]
 pub(crate) enum StubReply {
-    /// It answers.
+    /// The function answers.
     Answer(Value),
-    /// AWS answers in its place.
+    /// AWS answers in the function's place.
     Status(u16, Value),
-    /// The connection ends with no answer.
+    /// The connection ends without an answer.
     Nothing,
 }
 
-/// What was asked of it.
+/// A request that the stub received.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
@@ -26,33 +26,33 @@ pub(crate) struct ReceivedRequest {
     pub(crate) body: Value,
 }
 
-/// A function that listens. What is not JSON, such as a question to STS, is refused and not counted.
+/// A stub that listens. A request that is not JSON, such as one to STS, is denied and not kept.
 #[derive(Debug)]
 pub(crate) struct FunctionStub {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl FunctionStub {
-    /// Starts it. `says` is handed each request, and how many there were before.
-    pub(crate) fn start(says: impl Fn(&Value, usize) -> StubReply + Send + 'static) -> Self {
+    /// Starts a stub. `reply` gets each request, and how many there were before.
+    pub(crate) fn start(reply: impl Fn(&Value, usize) -> StubReply + Send + 'static) -> Self {
         let door = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", door.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&asked);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in door.incoming().filter_map(Result::ok) {
-                // One that went before it had asked is nobody.
+                // A client may close the connection before it sends a request.
                 let Some(request) = read(&stream) else { continue };
-                answer(stream, request, &kept, &says);
+                answer(stream, request, &kept, &reply);
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
-    /// Everything that was asked, in order.
-    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
-        self.asked.lock().expect("no test failed").clone()
+    /// The requests that the stub received, in order.
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().expect("no test failed").clone()
     }
 }
 
@@ -73,13 +73,13 @@ fn read(stream: &TcpStream) -> Option<(String, String, Vec<u8>)> {
 fn answer(
     stream: TcpStream,
     (path, head, body): (String, String, Vec<u8>),
-    asked: &Mutex<Vec<ReceivedRequest>>,
-    says: &impl Fn(&Value, usize) -> StubReply,
+    requests: &Mutex<Vec<ReceivedRequest>>,
+    reply: &impl Fn(&Value, usize) -> StubReply,
 ) {
     let Ok(body) = serde_json::from_slice::<Value>(&body) else { return send(stream, 403, "{}") };
-    let before = asked.lock().expect("no test failed").len();
-    asked.lock().expect("no test failed").push(ReceivedRequest { path, head, body: body.clone() });
-    match says(&body, before) {
+    let before = requests.lock().expect("no test failed").len();
+    requests.lock().expect("no test failed").push(ReceivedRequest { path, head, body: body.clone() });
+    match reply(&body, before) {
         StubReply::Answer(answer) => send(stream, 200, &answer.to_string()),
         StubReply::Status(status, answer) => send(stream, status, &answer.to_string()),
         StubReply::Nothing => (),
@@ -88,6 +88,6 @@ fn answer(
 
 fn send(mut stream: TcpStream, status: u16, body: &str) {
     let head = format!("HTTP/1.1 {status} OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-    // A client that has gone needs no answer.
+    // A client that is gone needs no answer.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
