@@ -125,6 +125,14 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration(read).map_err(|error| error.to_string())
 }
 
+/// Reads a name or a reason, as the history takes it.
+pub(crate) fn parse_note(text: &str) -> Result<String, String> {
+    match text.trim().chars().count() {
+        1..=SignOff::MAX_CHARS => Ok(text.trim().to_owned()),
+        _ => Err(format!("write at least one character, and at most {}", SignOff::MAX_CHARS)),
+    }
+}
+
 fn parse_since(text: &str) -> Result<Since, String> {
     let moment = Timestamp::parse(text).filter(|_| text.contains('T')).map(Since::At);
     moment
@@ -135,14 +143,6 @@ fn parse_since(text: &str) -> Result<Since, String> {
 /// Reads one of the ledger's words. The error lists all of them.
 fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(json!(text)).map_err(|error| error.to_string())
-}
-
-/// Reads a name or a reason, as the history takes it.
-pub(crate) fn parse_note(text: &str) -> Result<String, String> {
-    match text.trim().chars().count() {
-        1..=SignOff::MAX_CHARS => Ok(text.trim().to_owned()),
-        _ => Err(format!("write at least one character, and at most {}", SignOff::MAX_CHARS)),
-    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,66 @@ Exit codes:
 
 Colours are printed on terminals only. NO_COLOR=1 turns them off.";
 
+impl OperatorCli {
+    /// Runs the verb, and prints what comes of it.
+    pub fn run(self) -> Result<CommandExit> {
+        let OperatorCli { verb, json, at } = self;
+        let result = verb.run(&at, json);
+        // A script reads why the function declined where it would read the answer.
+        if let Some(CloudError::Declined(answer)) = result.as_ref().err().and_then(|error| error.downcast_ref())
+            && json
+        {
+            output::print_answer(true, answer, String::new)?;
+        }
+        result
+    }
+}
+
+/// How a run of the command ends. Each kind has an exit code of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandExit {
+    /// The command did what it was asked.
+    Success,
+    /// The command printed problems; or the operator did not confirm; or a batch was stopped.
+    Problems,
+    /// The command line or a file is wrong: nothing was sent.
+    Usage,
+    /// A change of the flow files makes old events new again.
+    ResetsDedup,
+    /// The replay function declined the operation.
+    Declined,
+    /// AWS, the replay function, something that it needs, or the local cloud did not answer.
+    Unreached,
+    /// The replay function did some of the operations and declined the others.
+    PartlyDone,
+}
+
+impl CommandExit {
+    /// How a run ends that an error ended. A closed pipe is no error: its reader has read what it wanted.
+    pub fn of_error(error: &anyhow::Error) -> Self {
+        match error.downcast_ref::<CloudError>() {
+            Some(CloudError::Declined(_)) => CommandExit::Declined,
+            Some(CloudError::Unreached(_)) => CommandExit::Unreached,
+            None if error.downcast_ref().is_some_and(output::is_closed_pipe) => CommandExit::Success,
+            None => CommandExit::Usage,
+        }
+    }
+}
+
+impl From<CommandExit> for ExitCode {
+    fn from(exit: CommandExit) -> Self {
+        ExitCode::from(match exit {
+            CommandExit::Success => 0,
+            CommandExit::Problems => 1,
+            CommandExit::Usage => 2,
+            CommandExit::ResetsDedup => 3,
+            CommandExit::Declined => 4,
+            CommandExit::Unreached => 5,
+            CommandExit::PartlyDone => 6,
+        })
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Look at parked events. Changes nothing.
@@ -115,21 +175,6 @@ enum Verb {
     },
 }
 
-impl OperatorCli {
-    /// Runs the verb, and prints what comes of it.
-    pub fn run(self) -> Result<CommandExit> {
-        let OperatorCli { verb, json, at } = self;
-        let result = verb.run(&at, json);
-        // A script reads why the function declined where it would read the answer.
-        if let Some(CloudError::Declined(answer)) = result.as_ref().err().and_then(|error| error.downcast_ref())
-            && json
-        {
-            output::print_answer(true, answer, String::new)?;
-        }
-        result
-    }
-}
-
 impl Verb {
     fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         match self {
@@ -151,50 +196,5 @@ impl Verb {
             Verb::Flows(verb) => verb.run(json),
             Verb::Completions { shell } => completions::print(shell),
         }
-    }
-}
-
-/// How a run of the command ends. Each kind has an exit code of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandExit {
-    /// The command did what it was asked.
-    Success,
-    /// The command printed problems; or the operator did not confirm; or a batch was stopped.
-    Problems,
-    /// The command line or a file is wrong: nothing was sent.
-    Usage,
-    /// A change of the flow files makes old events new again.
-    ResetsDedup,
-    /// The replay function declined the operation.
-    Declined,
-    /// AWS, the replay function, something that it needs, or the local cloud did not answer.
-    Unreached,
-    /// The replay function did some of the operations and declined the others.
-    PartlyDone,
-}
-
-impl CommandExit {
-    /// How a run ends that an error ended. A closed pipe is no error: its reader has read what it wanted.
-    pub fn of_error(error: &anyhow::Error) -> Self {
-        match error.downcast_ref::<CloudError>() {
-            Some(CloudError::Declined(_)) => CommandExit::Declined,
-            Some(CloudError::Unreached(_)) => CommandExit::Unreached,
-            None if error.downcast_ref().is_some_and(output::is_closed_pipe) => CommandExit::Success,
-            None => CommandExit::Usage,
-        }
-    }
-}
-
-impl From<CommandExit> for ExitCode {
-    fn from(exit: CommandExit) -> Self {
-        ExitCode::from(match exit {
-            CommandExit::Success => 0,
-            CommandExit::Problems => 1,
-            CommandExit::Usage => 2,
-            CommandExit::ResetsDedup => 3,
-            CommandExit::Declined => 4,
-            CommandExit::Unreached => 5,
-            CommandExit::PartlyDone => 6,
-        })
     }
 }

@@ -51,12 +51,6 @@ pub fn log_more(log: &Path) -> Result<(Stdio, Stdio)> {
     outputs(File::options().create(true).append(true).open(log), log)
 }
 
-fn outputs(opened: std::io::Result<File>, log: &Path) -> Result<(Stdio, Stdio)> {
-    let file = opened.with_context(|| format!("cannot write the log {}", log.display()))?;
-    let again = file.try_clone().context("cannot open the log file twice")?;
-    Ok((file.into(), again.into()))
-}
-
 /// The last lines of a log, indented.
 pub fn tail(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
@@ -64,6 +58,12 @@ pub fn tail(log: &Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     last.iter().map(|line| format!("    {line}\n")).collect()
+}
+
+fn outputs(opened: std::io::Result<File>, log: &Path) -> Result<(Stdio, Stdio)> {
+    let file = opened.with_context(|| format!("cannot write the log {}", log.display()))?;
+    let again = file.try_clone().context("cannot open the log file twice")?;
+    Ok((file.into(), again.into()))
 }
 
 fn name_of(command: &Command) -> String {

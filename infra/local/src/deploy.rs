@@ -11,6 +11,10 @@ use crate::tools::Tools;
 /// The stack's name, which also starts the names of its functions and queues.
 pub const STACK: &str = "ledgerline";
 
+/// Seconds of the processor's time-out, its lease and the queue's visibility: shorter than in AWS, in
+/// the same order, so that crashes and retries can be watched.
+pub const TIMES: [u64; 3] = [5, 8, 30];
+
 /// Whether the replay function's schedule runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
@@ -41,10 +45,6 @@ pub async fn deploy(
     sam.arg("--parameter-overrides").args(parameters(flows, partners_url, schedule));
     run_logged(&mut sam, log).await
 }
-
-/// Seconds of the processor's time-out, its lease and the queue's visibility: shorter than in AWS, in
-/// the same order, so that crashes and retries can be watched.
-pub const TIMES: [u64; 3] = [5, 8, 30];
 
 /// The parameters. The emulator does not unpack layers for custom runtimes, so the functions read the flows from
 /// the source tree. It rejects alarms on an expression.

@@ -54,12 +54,12 @@ pub struct FlowPlan {
     /// What happens before the first effect: enrichment, guards, approval. A sentence each.
     pub before: Vec<String>,
     /// The effects, in the order of the flow file.
-    pub effects: Vec<PlannedEffect>,
+    pub effects: Vec<EffectPlan>,
 }
 
 /// What one effect would do.
 #[derive(Debug, Serialize)]
-pub struct PlannedEffect {
+pub struct EffectPlan {
     /// The effect.
     pub effect: String,
     /// The effects that it waits for.
@@ -125,6 +125,20 @@ impl FlowsPlanArgs {
     }
 }
 
+/// What a flow would do for an event, or why the intake would not accept it.
+pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<FlowPlan, String> {
+    let event = sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)?;
+    let mut row = Row { enrich: preconditions::assumed_found(flow), ..Row::admitted(&event, event.received_at) };
+    let before = preconditions::sentences(flow, &row.scope_of(&event), event.received_at);
+    let mut effects = Vec::new();
+    for effect in &flow.effects {
+        effects.push(planned_effect(effect, &event, &row, flow, flows));
+        row.effects.insert(effect.id.clone(), assumed_done(effect, event.received_at));
+    }
+    let dropped = mask::dropped(&sample.body, &event.payload);
+    Ok(FlowPlan { flow: flow.name.clone(), id: event.id.to_string(), group: event.group, dropped, before, effects })
+}
+
 fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Result<&'f Flow> {
     if let Some(name) = name {
         return flows
@@ -144,21 +158,7 @@ fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Res
     }
 }
 
-/// What a flow would do for an event, or why the intake would not accept it.
-pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<FlowPlan, String> {
-    let event = sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)?;
-    let mut row = Row { enrich: preconditions::assumed_found(flow), ..Row::admitted(&event, event.received_at) };
-    let before = preconditions::sentences(flow, &row.scope_of(&event), event.received_at);
-    let mut effects = Vec::new();
-    for effect in &flow.effects {
-        effects.push(planned_effect(effect, &event, &row, flow, flows));
-        row.effects.insert(effect.id.clone(), assumed_done(effect, event.received_at));
-    }
-    let dropped = mask::dropped(&sample.body, &event.payload);
-    Ok(FlowPlan { flow: flow.name.clone(), id: event.id.to_string(), group: event.group, dropped, before, effects })
-}
-
-fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> PlannedEffect {
+fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> EffectPlan {
     let after = flow.needs(effect).into_iter().map(str::to_owned).collect();
     let when_unknown = match effect.guarantee {
         Guarantee::Native => "the processor calls it again with the same key",
@@ -167,7 +167,7 @@ fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows:
     };
     let does = action_of(effect, event, row, flow, flows)
         .map_err(|error| format!("the request cannot be made from this event: {error}"));
-    PlannedEffect { effect: effect.id.clone(), after, when_unknown, does }
+    EffectPlan { effect: effect.id.clone(), after, when_unknown, does }
 }
 
 fn action_of(
@@ -238,8 +238,8 @@ fn text(planned: &FlowPlan) -> String {
     text
 }
 
-fn effect_text(planned: &PlannedEffect) -> String {
-    let PlannedEffect { effect, after, when_unknown, does } = planned;
+fn effect_text(planned: &EffectPlan) -> String {
+    let EffectPlan { effect, after, when_unknown, does } = planned;
     let after = if after.is_empty() { "at once".into() } else { format!("after {}", after.join(", ")) };
     let action = match does {
         Ok(action) => action_text(action),

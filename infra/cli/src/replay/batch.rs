@@ -72,6 +72,28 @@ pub(super) fn run(
     })
 }
 
+/// Stop a batch of replays. The events that it has sent go on.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The id of the batch, as `status` lists it.
+    batch: String,
+    #[command(flatten)]
+    why: ByAndReasonArgs,
+}
+
+impl StopArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        let answer = cloud::with(at, async |cloud| {
+            let operation = self.why.add_to(cloud, json!({"op": "stop", "batch": self.batch})).await;
+            cloud.change(operation, "status").await
+        })?;
+        output::print_answer(json, &answer, || {
+            format!("Batch {} is stopped. The events that it has sent go on.\n", self.batch)
+        })?;
+        Ok(CommandExit::Success)
+    }
+}
+
 /// How many events a batch may replay at most. The list looks at the newest only, a batch at the older ones, too.
 fn expected_replays(list: &Value, max: u32) -> u32 {
     match list["matching"].as_u64().map(u32::try_from) {
@@ -109,28 +131,6 @@ fn summary(batch: &Batch) -> String {
             format!("Batch {} was stopped ({by}) after {sent} had been replayed.\n", batch.id)
         }
         _ => format!("Batch {} is done: {sent} replayed. An event that fails again is parked again.\n", batch.id),
-    }
-}
-
-/// Stop a batch of replays. The events that it has sent go on.
-#[derive(Debug, Args)]
-pub(crate) struct StopArgs {
-    /// The id of the batch, as `status` lists it.
-    batch: String,
-    #[command(flatten)]
-    why: ByAndReasonArgs,
-}
-
-impl StopArgs {
-    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
-        let answer = cloud::with(at, async |cloud| {
-            let operation = self.why.add_to(cloud, json!({"op": "stop", "batch": self.batch})).await;
-            cloud.change(operation, "status").await
-        })?;
-        output::print_answer(json, &answer, || {
-            format!("Batch {} is stopped. The events that it has sent go on.\n", self.batch)
-        })?;
-        Ok(CommandExit::Success)
     }
 }
 

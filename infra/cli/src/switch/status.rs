@@ -25,11 +25,6 @@ impl StatusArgs {
     }
 }
 
-fn text(answer: &Value, now: Timestamp) -> String {
-    let board = board_text(answer, |board| format!("{}\n{}", switches_text(board, now), turns_text(board)));
-    format!("{board}\n{}", batches_text(answer))
-}
-
 /// The text for an answer's switchboard. This command may not know that of a newer function, and must not take it
 /// for one on which every switch is off.
 pub(super) fn board_text(answer: &Value, text: impl FnOnce(&Board) -> String) -> String {
@@ -49,6 +44,11 @@ pub(super) fn switches_text(board: &Board, now: Timestamp) -> String {
         [] => "Nothing is switched: every flow runs as its file says.\n".into(),
         rows => columns(["SWITCH", "OF", "UNTIL", "BY", "REASON"], rows),
     }
+}
+
+fn text(answer: &Value, now: Timestamp) -> String {
+    let board = board_text(answer, |board| format!("{}\n{}", switches_text(board, now), turns_text(board)));
+    format!("{board}\n{}", batches_text(answer))
 }
 
 fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {

@@ -9,17 +9,6 @@ use crate::args::{ByAndReasonArgs, now, parse_duration};
 use crate::cloud::{self, CloudArgs};
 use crate::{CommandExit, output};
 
-/// The flow or the integration that a switch is for.
-#[derive(Debug, Args)]
-struct SwitchTargetArgs {
-    /// Only calls of this flow.
-    #[arg(long, conflicts_with = "integration")]
-    flow: Option<String>,
-    /// Only calls to this integration.
-    #[arg(long)]
-    integration: Option<String>,
-}
-
 /// Pause calls to partners: events wait, and waiting is no attempt.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
@@ -98,6 +87,17 @@ impl PolicyArgs {
         let retry: Map<String, Value> = self.retry.into_iter().collect();
         turn(at, json, json!({"op": "policy", "flow": self.flow, "retry": retry}), &self.why)
     }
+}
+
+/// The flow or the integration that a switch is for.
+#[derive(Debug, Args)]
+struct SwitchTargetArgs {
+    /// Only calls of this flow.
+    #[arg(long, conflicts_with = "integration")]
+    flow: Option<String>,
+    /// Only calls to this integration.
+    #[arg(long)]
+    integration: Option<String>,
 }
 
 fn turn(at: &CloudArgs, json: bool, operation: Value, why: &ByAndReasonArgs) -> Result<CommandExit> {

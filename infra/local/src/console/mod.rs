@@ -20,11 +20,6 @@ use serde_json::{Value, json};
 use crate::aws::Endpoint;
 use crate::lambda::{InvocationOutcome, Lambda};
 
-struct Console {
-    endpoint: Endpoint,
-    lambda: Lambda,
-}
-
 /// The console's routes, below `/console`.
 pub fn router(endpoint: Endpoint, lambda: Lambda) -> Router {
     Router::new()
@@ -33,6 +28,11 @@ pub fn router(endpoint: Endpoint, lambda: Lambda) -> Router {
         .route("/console/call", post(call))
         .layer(middleware::from_fn(from_our_page_only))
         .with_state(Arc::new(Console { endpoint, lambda }))
+}
+
+struct Console {
+    endpoint: Endpoint,
+    lambda: Lambda,
 }
 
 async fn page() -> Result<Response, Failure> {

@@ -34,12 +34,6 @@ const BODY_LIMIT: usize = 10 * 1024 * 1024;
 /// The longest that an HTTP API waits for a function.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-struct Gateway {
-    routes: Routes,
-    lambda: Lambda,
-    journal: Journal,
-}
-
 /// Serves the routes until the task is aborted, and beside them the console, which is no part of the API.
 pub fn serve(
     listener: TcpListener,
@@ -56,6 +50,12 @@ pub fn serve(
         // It ends only when the task is aborted: axum retries errors of accept itself.
         let _ = axum::serve(listener, router).await;
     }))
+}
+
+struct Gateway {
+    routes: Routes,
+    lambda: Lambda,
+    journal: Journal,
 }
 
 async fn handle(State(gateway): State<Arc<Gateway>>, request: Request<Body>) -> Response {

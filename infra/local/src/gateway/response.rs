@@ -12,21 +12,6 @@ use serde_json::{Value, json};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The structured form of an answer. One with a `statusCode` must have this shape.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Structured {
-    status_code: u16,
-    #[serde(default)]
-    headers: Option<BTreeMap<String, Value>>,
-    #[serde(default)]
-    cookies: Option<Vec<String>>,
-    #[serde(default)]
-    body: Option<String>,
-    #[serde(default)]
-    is_base64_encoded: bool,
-}
-
 /// The response to a function's answer. Without a `statusCode` the answer itself is the body, with status 200.
 pub(super) fn make(payload: Value) -> Response<Body> {
     let response = if payload.get("statusCode").is_some() {
@@ -45,6 +30,21 @@ pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
     let mut response = plain(json!({"message": message}));
     *response.status_mut() = status;
     response
+}
+
+/// The structured form of an answer. One with a `statusCode` must have this shape.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Structured {
+    status_code: u16,
+    #[serde(default)]
+    headers: Option<BTreeMap<String, Value>>,
+    #[serde(default)]
+    cookies: Option<Vec<String>>,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    is_base64_encoded: bool,
 }
 
 fn plain(payload: Value) -> Response<Body> {

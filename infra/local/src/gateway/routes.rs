@@ -12,21 +12,6 @@ use crate::template::TemplateFunction;
 #[derive(Clone, Debug, Default)]
 pub struct Routes(Vec<Entry>);
 
-#[derive(Clone, Debug)]
-struct Entry {
-    method: String,
-    path: String,
-    segments: Vec<Segment>,
-    function: String,
-}
-
-#[derive(Clone, Debug)]
-enum Segment {
-    Literal(String),
-    Parameter(String),
-    Greedy(String),
-}
-
 /// The route that a request matched.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Match<'a> {
@@ -73,6 +58,25 @@ impl Routes {
     }
 }
 
+pub(super) fn decode(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    method: String,
+    path: String,
+    segments: Vec<Segment>,
+    function: String,
+}
+
+#[derive(Clone, Debug)]
+enum Segment {
+    Literal(String),
+    Parameter(String),
+    Greedy(String),
+}
+
 fn segment(text: &str) -> Segment {
     match text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         Some(name) => match name.strip_suffix('+') {
@@ -109,10 +113,6 @@ fn parameters(pattern: &[Segment], path: &[&str]) -> Option<BTreeMap<String, Str
         }
     }
     (pattern.len() == path.len()).then_some(found)
-}
-
-pub(super) fn decode(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -85,6 +85,19 @@ impl Default for Behaviour {
     }
 }
 
+/// Reads a control request. The error says what to write.
+pub(super) fn parse(body: &[u8]) -> Result<Behaviour, String> {
+    let control: Control = serde_json::from_slice(body).map_err(|error| {
+        format!(r#"Nothing was changed: {error}. Write something like {{"mode":"status","status":500,"times":3}}."#)
+    })?;
+    Ok(Behaviour {
+        mode: mode(&control)?,
+        chance: chance(&control)?,
+        times: control.times,
+        idempotent: control.idempotent.unwrap_or(true),
+    })
+}
+
 /// A control request, as people type it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,19 +112,6 @@ struct Control {
     percent: Option<u8>,
     times: Option<u32>,
     idempotent: Option<bool>,
-}
-
-/// Reads a control request. The error says what to write.
-pub(super) fn parse(body: &[u8]) -> Result<Behaviour, String> {
-    let control: Control = serde_json::from_slice(body).map_err(|error| {
-        format!(r#"Nothing was changed: {error}. Write something like {{"mode":"status","status":500,"times":3}}."#)
-    })?;
-    Ok(Behaviour {
-        mode: mode(&control)?,
-        chance: chance(&control)?,
-        times: control.times,
-        idempotent: control.idempotent.unwrap_or(true),
-    })
 }
 
 fn mode(control: &Control) -> Result<Mode, String> {

@@ -40,6 +40,12 @@ use stub::{PartnerStub, StubAnswer};
 
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
 
+/// Serves the stub until the task is aborted.
+pub fn serve(listener: TcpListener, journal: Journal) -> Result<JoinHandle<()>> {
+    let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
+    server::serve(listener, router(partners))
+}
+
 struct StubServer {
     stub: Mutex<PartnerStub>,
     journal: Journal,
@@ -49,12 +55,6 @@ impl StubServer {
     fn stub(&self) -> MutexGuard<'_, PartnerStub> {
         self.stub.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Serves the stub until the task is aborted.
-pub fn serve(listener: TcpListener, journal: Journal) -> Result<JoinHandle<()>> {
-    let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
-    server::serve(listener, router(partners))
 }
 
 fn router(partners: Arc<StubServer>) -> Router {

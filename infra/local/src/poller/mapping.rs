@@ -26,18 +26,6 @@ pub(super) struct Mapping {
     scaling_config: Option<ScalingConfig>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct ScalingConfig {
-    maximum_concurrency: Option<usize>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Listing {
-    event_source_mappings: Vec<Mapping>,
-}
-
 impl Mapping {
     pub(super) fn queue_name(&self) -> &str {
         last(&self.event_source_arn)
@@ -73,6 +61,18 @@ pub(super) async fn disable(endpoint: &Endpoint, mapping: &Mapping) -> Result<()
     let answer = endpoint.send("lambda", Method::PUT, &path, &[], r#"{"Enabled": false}"#).await?;
     answer.expect_success("the disabling of an event source mapping")?;
     Ok(())
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ScalingConfig {
+    maximum_concurrency: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listing {
+    event_source_mappings: Vec<Mapping>,
 }
 
 fn last(arn: &str) -> &str {
