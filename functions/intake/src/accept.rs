@@ -21,8 +21,8 @@ use shared::limits::rates::{Decision, Limiter};
 use tracing::warn;
 
 use crate::envelope::{self, Document, Form};
-use crate::prove::prove;
 use crate::rejection::Rejection;
+use crate::signature::verify_signature;
 
 /// What the intake works with.
 pub struct Intake {
@@ -237,6 +237,6 @@ async fn verify(intake: &Intake, delivery: Delivery, now: Timestamp) -> Result<(
     }
     let form = Form::of(delivery.headers.get("content-type").unwrap_or_default());
     let form = form.ok_or(Rejection::UnsupportedMediaType)?;
-    let verified = prove(intake.secrets.as_ref(), source, delivery, now).await?;
+    let verified = verify_signature(intake.secrets.as_ref(), source, delivery, now).await?;
     Ok((verified.into_delivery(), form))
 }

@@ -7,7 +7,7 @@ mod envelope;
 mod http;
 mod json;
 mod problem;
-mod prove;
+mod signature;
 mod receipts;
 mod rejection;
 

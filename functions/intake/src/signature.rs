@@ -12,7 +12,7 @@ use crate::rejection::Rejection;
 ///
 /// A sender that has rotated its secret signs with one that we have not read yet. So a refusal stands
 /// only with the newest secrets, or when they were asked for a moment ago.
-pub(crate) async fn prove(
+pub(crate) async fn verify_signature(
     secrets: &dyn Secrets,
     source: &Source,
     delivery: Delivery,
