@@ -31,7 +31,7 @@ pub trait Queue: Send + Sync {
     /// Sends an event to its group.
     async fn send(&self, event: &Event) -> Result<(), Unavailable>;
 
-    /// Sends events, in order. One answer for each: an event that the queue did not take is not sent.
+    /// Sends many, in order. One answer for each: what the queue did not take is not sent.
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>>;
 }
 

@@ -17,11 +17,11 @@ use crate::limits::rates::{Decision, Limiter, Limits, Rate};
 pub struct Deferral {
     /// The delay before the call is worth another try.
     pub after: Duration,
-    /// The reason for the deferral.
+    /// Why the call is deferred.
     pub why: DeferralReason,
 }
 
-/// The reason why a call or an event is deferred.
+/// Why a call is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeferralReason {
     /// An operator paused the flow or the integration. The gate does not know of it: the processor checks the switch.
