@@ -1,19 +1,19 @@
-//! What the three functions have in common: the core, and its adapters.
+//! The core that the three functions share, and its adapters.
 //!
 //! # Layout
 //!
 //! The rooms stand in the order in which an event meets them, and each knows only those above it. A port
 //! stands in the room that needs it.
 //!
-//! - [`base`]: what every room stands on: the time, ids, traces, how a port fails, how a mistake in a file is told.
-//! - [`limits`]: how much is allowed: senders' rates, what a partner bears, a contact's retries.
-//! - [`flows`]: the flow language: what an event is, how it is keyed, what happens for it.
-//! - [`arrival`]: how a delivery is proven, keyed, and becomes an event.
-//! - [`ledger`]: one row an event: what was accepted, what was intended, what was done; and the queues beside it.
-//! - [`effects`]: what is done for an event: guards, caps, requests to partners, and what their answers mean.
-//! - [`operate`]: what operators do and see: switches, replays, approvals, the stale guard, metrics.
+//! - [`base`]: the types that every room stands on: the time, ids, traces, the errors of ports, mistakes in files.
+//! - [`limits`]: limits: senders' rates, pressure on partners, a contact's retries.
+//! - [`flows`]: the flow language: what an event is, how it is keyed, what is done for it.
+//! - [`arrival`]: how a delivery is verified, keyed, and becomes an event.
+//! - [`ledger`]: one row for each event: what was accepted, intended and done; and the queues beside it.
+//! - [`effects`]: effects: guards, caps, requests to partners, and what their answers mean.
+//! - [`operate`]: operations: switches, replays, approvals, the stale guard, metrics.
 //! - [`adapters`]: the ports on AWS, over HTTP and on the machine.
-//! - [`model`]: the ports in memory, for tests and the simulation.
+//! - [`model`](model/index.html): the ports in memory, for tests and the simulation.
 //!
 //! Everything above `adapters` is the core: it does no I/O, is handed the time, and builds without the AWS SDK
 //! (`cargo check -p shared --no-default-features`).

@@ -24,7 +24,7 @@ use crate::envelope::{self, Document, Form};
 use crate::rejection::Rejection;
 use crate::signature::verify_signature;
 
-/// What the intake works with.
+/// The ports of the intake.
 pub struct Intake {
     /// The sources and the flows.
     pub flows: Flows,
@@ -32,17 +32,17 @@ pub struct Intake {
     pub contracts: Contracts,
     /// The ledger, to admit events.
     pub ledger: Box<dyn Admissions>,
-    /// The ledger, to look at events.
+    /// The ledger's rows, for receipts.
     pub rows: Box<dyn Rows>,
     /// The queue of events.
     pub queue: Box<dyn Queue>,
-    /// How much each sender may send.
+    /// The rate of each sender.
     pub limiter: Limiter,
     /// The senders' signing secrets and tokens.
     pub secrets: Box<dyn Secrets>,
-    /// The time.
+    /// The clock.
     pub clock: Box<dyn Clock>,
-    /// Chance, for traces that start here.
+    /// Random numbers, for traces that start here.
     pub chance: Box<dyn Chance>,
 }
 
@@ -73,19 +73,19 @@ impl Contracts {
 pub struct Receipt {
     /// The event's id.
     pub id: EventId,
-    /// Whether it had been accepted before.
+    /// Whether the event had been accepted before.
     pub replayed: bool,
-    /// What came of it, once every effect is done.
+    /// The results of the event's effects, once all are done.
     pub result: Option<Value>,
-    /// What is left of the sender's rate, where anybody knows.
+    /// The sender's standing under its rate, if the limits answered.
     pub standing: Option<Decision>,
 }
 
-/// Verify, trim, key, admit, enqueue.
+/// Accepts one event: verify, trim, key, admit, enqueue.
 ///
 /// The ledger is written before the queue. A crash between the two leaves a row that was never
 /// sent; the sender saw no 202, tries again, and the duplicate sends it. The other order could run
-/// effects for an event that nobody remembers accepting.
+/// effects for an event that the ledger does not know.
 pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Timestamp) -> Result<Receipt, Rejection> {
     let (delivery, form) = verify(intake, delivery, now).await?;
     let context = Context { intake, delivery: &delivery, in_batch: false, trace, now };
@@ -98,7 +98,7 @@ pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Time
     Ok(admitted.receipt)
 }
 
-/// The same for a batch: one answer an event, in order, and no event spoils another.
+/// Accepts a batch: one answer for each event, in order, and no event spoils another.
 pub async fn accept_batch(
     intake: &Intake,
     delivery: Delivery,
@@ -113,10 +113,10 @@ pub async fn accept_batch(
     Ok(send_all(intake, admitted).await)
 }
 
-/// How many events of a batch are admitted side by side.
+/// The number of events of a batch that are admitted side by side.
 const ADMISSIONS_AT_ONCE: usize = 10;
 
-/// Sends what is unsent. An event that the queue did not take is reported for itself alone.
+/// Sends the admitted events. An event that the queue did not take is reported for itself alone.
 async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -> Vec<Result<Receipt, Rejection>> {
     let unsent: Vec<Event> = admitted.iter().flatten().filter_map(|admitted| admitted.unsent.clone()).collect();
     let mut sent = intake.queue.send_all(&unsent).await.into_iter();
@@ -127,13 +127,13 @@ async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -
     admitted.into_iter().map(|admitted| admitted.and_then(&mut receipt)).collect()
 }
 
-/// An event that the ledger knows, and what the queue may not know yet.
+/// An admitted event, and the message that the queue may not have yet.
 struct Admitted {
     receipt: Receipt,
     unsent: Option<Event>,
 }
 
-/// What every event of a delivery shares.
+/// The context that every event of a delivery shares.
 struct Context<'c> {
     intake: &'c Intake,
     delivery: &'c Delivery,
@@ -149,7 +149,7 @@ impl Context<'_> {
 
     /// Takes one event from the sender's rate: after the signature, so that a stranger cannot spend it.
     ///
-    /// When nobody can know what is left of it, the event is admitted: the sender has proven itself,
+    /// When the limits do not answer, the event is admitted: the sender has proven itself,
     /// and the ledger behind is the gate that counts.
     async fn within_rate(&self) -> Result<Option<Decision>, Rejection> {
         let sender = format!("sender/{}", self.delivery.source);
@@ -182,7 +182,7 @@ impl Context<'_> {
         if self.is_keyed_by_header(&event) && first.fingerprint != second.fingerprint {
             return Err(Rejection::KeyReused);
         }
-        // It may be on the queue already, or its first sender crashed before it was. A second copy
+        // The event may be on the queue already, or the first invocation crashed before it sent it. A second copy
         // is harmless: SQS drops it within five minutes, the processor's claim does so afterwards.
         let unsent = (first.state == State::Queued).then_some(Event { replay: first.replay, ..event });
         let result = (first.state == State::Succeeded).then(|| first.results());
@@ -209,7 +209,7 @@ impl Context<'_> {
         Ok(Event::new(flow, version, payload, names, self.now, self.trace.clone())?)
     }
 
-    /// What the provider itself calls the event, from signed content. A header names the delivery: in a batch it
+    /// The provider's own id of the event, from signed content. A header names the delivery: in a batch it
     /// would make one event of all.
     fn provider_id(&self, document: &Document) -> Option<String> {
         match self.source().ok()?.id_at.as_ref()? {
@@ -219,7 +219,7 @@ impl Context<'_> {
         }
     }
 
-    /// Only the path or signed content chooses the flow; an unsigned header never does.
+    /// The flow of a document. Only the path or signed content chooses it; an unsigned header never does.
     fn route(&self, document: &Document) -> Option<&Flow> {
         let signed = || match document.cloud_event {
             true => document.body["type"].as_str(),
@@ -229,7 +229,7 @@ impl Context<'_> {
     }
 }
 
-/// Proves who sent a delivery, and says how it is to be read.
+/// Verifies the sender of a delivery, and returns the form of its body.
 async fn verify(intake: &Intake, delivery: Delivery, now: Timestamp) -> Result<(Delivery, Form), Rejection> {
     let source = intake.flows.source(&delivery.source).ok_or(Rejection::UnknownSource)?;
     if delivery.body.len() > source.max_body {

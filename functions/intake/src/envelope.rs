@@ -1,7 +1,7 @@
-//! What a verified delivery holds: plain JSON, or CloudEvents 1.0.
+//! The content of a verified delivery: plain JSON, or CloudEvents 1.0.
 //!
-//! Only what is signed counts. In CloudEvents' binary mode the attributes travel in headers that no
-//! scheme signs, so they are not read: the path names the type, and the body is the data. Whoever
+//! Only signed content counts. In CloudEvents' binary mode the attributes travel in headers that no
+//! scheme signs, so they are not read: the path names the type, and the body is the data. An attacker who
 //! could alter a header could otherwise choose the flow, or pass one event for two.
 
 use base64::Engine as _;
@@ -15,7 +15,7 @@ use crate::rejection::Rejection;
 /// The most events of one batch.
 pub(crate) const MAX_BATCH: usize = 100;
 
-/// How a body is to be read, by its content type.
+/// The form of a body, by its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Plain JSON, or the data of a CloudEvent in binary mode.
@@ -29,7 +29,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form that a content type names, if we take it.
+    /// The form that a content type names, if the intake takes it.
     pub(crate) fn of(content_type: &str) -> Option<Self> {
         let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match essence.as_str() {
@@ -43,12 +43,12 @@ impl Form {
     }
 }
 
-/// One event as its sender wrote it, proven and not yet checked.
+/// One event as its sender wrote it, verified and not yet checked against its schema.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Document {
-    /// Whether the type stands where CloudEvents puts it, not where the source does.
+    /// Whether the type stands where CloudEvents puts it, and not where the source does.
     pub(crate) cloud_event: bool,
-    /// The whole of it.
+    /// The whole document.
     pub(crate) body: Value,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn open(delivery: &Delivery, form: Form, form_field: Option<&str>) ->
     }
 }
 
-/// The events of a batch, in order. One that is bad does not spoil its neighbours.
+/// The events of a batch, in order. A bad event does not spoil its neighbours.
 pub(crate) fn open_batch(delivery: &Delivery, form: Form) -> Result<Vec<Result<Document, Rejection>>, Rejection> {
     let Some(Value::Array(items)) = json::parse(&delivery.body) else { return Err(Rejection::NotABatch) };
     if !(1..=MAX_BATCH).contains(&items.len()) {
@@ -85,7 +85,7 @@ fn cloud_event(mut body: Value) -> Result<Document, Rejection> {
         return Err(Rejection::Malformed);
     }
     if let Some(encoded) = body.get("data_base64") {
-        // With both, who reads one and who reads the other would see two events.
+        // With both, two readers could see two events.
         if body.get("data").is_some() {
             return Err(Rejection::Malformed);
         }

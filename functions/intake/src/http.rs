@@ -19,7 +19,7 @@ use crate::problem::{POLICY, ProblemDetails};
 use crate::receipts::receipt;
 use crate::rejection::Rejection;
 
-/// What API Gateway calls the routes that are not about one event. `infra/template.yaml` has them all.
+/// The route keys of API Gateway that are not about one event. `infra/template.yaml` has them all.
 const BATCH: &str = "POST /v1/events/{source}/batch";
 const RECEIPT: &str = "GET /v1/receipts/{id}";
 
@@ -38,14 +38,14 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
     answered.unwrap_or_else(|rejection| rejected(&rejection, &trace)).into_response()
 }
 
-/// Senders such as Slack and Shopify hang up after three seconds and try again. Whatever is slow by
-/// then is down as far as they are concerned, and what was begun is finished by their retry.
+/// Bounds the time of an answer. Senders such as Slack and Shopify hang up after three seconds and try again. A
+/// port that is slow by then counts as down, and their retry finishes what was begun.
 async fn in_time(answer: impl Future<Output = Result<Answer, Rejection>>) -> Result<Answer, Rejection> {
-    let out_of_time = || Unavailable { port: "the intake", why: format!("no answer within {BUDGET:?}") };
+    let out_of_time = || Unavailable { port: "the intake", why: format!("it took longer than {BUDGET:?}") };
     tokio::time::timeout(BUDGET, answer).await.unwrap_or_else(|_| Err(out_of_time().into()))
 }
 
-/// What an answer may take, with the way to and from the sender left out.
+/// The longest time of an answer, without the way to and from the sender.
 const BUDGET: Duration = Duration::from_millis(2700);
 
 async fn answer(
@@ -66,7 +66,7 @@ async fn answer(
     }
 }
 
-/// API Gateway hands over most content types in base64. The signature is over the bytes below it.
+/// Unpacks a request. API Gateway delivers most content types in base64; the signature is over the bytes below it.
 fn unpack(request: ApiGatewayV2httpRequest) -> Result<Delivery, Rejection> {
     let body = request.body.unwrap_or_default();
     let body = if request.is_base64_encoded {
@@ -80,7 +80,7 @@ fn unpack(request: ApiGatewayV2httpRequest) -> Result<Delivery, Rejection> {
     Ok(Delivery { source: path.remove("source").unwrap_or_default(), event_type: path.remove("type"), headers, body })
 }
 
-/// The sender's trace goes on here; without one it starts here.
+/// The trace of a request: the sender's goes on; without one it starts here.
 fn trace_of(request: &ApiGatewayV2httpRequest, chance: &dyn Chance) -> Trace {
     let header = request.headers.get("traceparent").and_then(|value| value.to_str().ok());
     let span = chance.bits();
@@ -104,7 +104,7 @@ fn accepted(receipt: &Receipt) -> Answer {
     answer
 }
 
-/// One result an event, in order: what the event would have been answered by itself.
+/// The answer to a batch: one result for each event, in order, as the event would have been answered by itself.
 fn batch(results: Vec<Result<Receipt, Rejection>>, trace: &Trace) -> Answer {
     let all_accepted = results.iter().all(Result::is_ok);
     let results: Vec<Value> = results.iter().map(|result| item(result, trace)).collect();
@@ -138,7 +138,7 @@ fn rejected(rejection: &Rejection, trace: &Trace) -> Answer {
     answer
 }
 
-/// Logged once, here, with names and numbers and nothing that a sender wrote.
+/// Logs a rejection once, with names and numbers and nothing that a sender wrote.
 fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
     let problem = ProblemDetails::of(rejection).urn();
     let known = if matches!(rejection, Rejection::UnknownSource) { "(unknown)" } else { source };
@@ -157,13 +157,13 @@ fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
     }
 }
 
-/// An answer before API Gateway's wrapping.
+/// An answer, before it becomes API Gateway's.
 struct Answer {
     status: u16,
     content_type: &'static str,
     headers: Vec<(&'static str, String)>,
     body: Value,
-    /// What was accepted, for the log: an event's id, or how many of a batch.
+    /// The accepted events, for the log: an event's id, or how many of a batch.
     accepted: String,
 }
 

@@ -1,6 +1,6 @@
-//! JSON, read strictly.
+//! Strict JSON.
 //!
-//! Two fields of one name in one object are refused: whoever verifies, stores and acts must all see
+//! Two fields of one name in one object are an error: verification, ledger and effects must all see
 //! the same event, and parsers differ in which of the two they take.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads one JSON value. `None` says that the bytes are not one, without a hint at which.
+/// Reads one JSON value. `None` says that the bytes are not one, without a hint at the cause.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice::<Strict>(bytes).ok().map(|Strict(value)| value)
 }

@@ -1,6 +1,6 @@
-//! The intake function: accept what is genuine, once, and answer at once.
+//! The intake function: it accepts each genuine event once, and answers at once.
 //!
-//! It never waits for anything downstream. What it answers with 202 is in the ledger and on the queue.
+//! It never waits for anything downstream. An event that it answers with 202 is in the ledger and on the queue.
 
 mod accept;
 mod envelope;

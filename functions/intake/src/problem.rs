@@ -14,10 +14,10 @@ pub(crate) struct ProblemDetails {
     detail: &'static str,
 }
 
-/// What the rate limit of a sender is called in its headers.
+/// The name of a sender's rate limit in its headers.
 pub(crate) const POLICY: &str = "sender";
 
-/// How long a sender should wait when we are at fault.
+/// The delay that a sender is asked for when a port did not answer.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
 impl ProblemDetails {
@@ -31,12 +31,23 @@ impl ProblemDetails {
             Rejection::Unkeyed(KeyError::HeaderMalformed) => {
                 (400, "key-malformed", "Key malformed", "Idempotency-Key must have 1 to 255 visible characters.")
             }
-            Rejection::BadSignature(_) => (401, "bad-signature", "Not verified", "The signature was not accepted."),
-            Rejection::Unauthorized => (401, "unauthorized", "Not authorized", "Send your receipts token as a bearer."),
-            Rejection::UnknownSource => (404, "unknown-source", "Unknown source", "No such source is configured."),
-            Rejection::NoReceipt => (404, "no-receipt", "No such receipt", "You have sent no event of this id."),
+            Rejection::BadSignature(_) => (
+                401,
+                "bad-signature",
+                "Not verified",
+                "The signature was rejected. Check the secret, your clock, and that you sign the body as you send it.",
+            ),
+            Rejection::Unauthorized => {
+                (401, "unauthorized", "Not authorized", "Send your receipts token as a bearer token.")
+            }
+            Rejection::UnknownSource => {
+                (404, "unknown-source", "Unknown source", "No such source is configured. Check the path.")
+            }
+            Rejection::NoReceipt => {
+                (404, "no-receipt", "No such receipt", "You have sent no event with this id, or it is forgotten.")
+            }
             Rejection::TooLarge => {
-                (413, "too-large", "Body too large", "The body is larger than this source may send.")
+                (413, "too-large", "Body too large", "The body is larger than this source may send. Send less at once.")
             }
             Rejection::UnsupportedMediaType => {
                 (415, "unsupported-media-type", "Unsupported form", "Send JSON, or CloudEvents 1.0 as JSON.")
@@ -45,19 +56,30 @@ impl ProblemDetails {
             Rejection::UnknownVersion => {
                 (422, "unknown-version", "Unknown version", "The flow does not know this version of its schema.")
             }
-            Rejection::Invalid(_) => (422, "invalid-event", "Invalid event", "The event does not match its schema."),
+            Rejection::Invalid(_) => (
+                422,
+                "invalid-event",
+                "Invalid event",
+                "The event does not match its schema. Correct the fields in `errors`.",
+            ),
             Rejection::Unkeyed(KeyError::NotPlain(_) | KeyError::NoMoment(_) | KeyError::NoId) => {
-                (422, "invalid-event", "Invalid event", "A field that identifies the event is not usable.")
+                (422, "invalid-event", "Invalid event", "A field that identifies the event is missing or not usable.")
             }
             Rejection::KeyReused => {
-                (422, "key-reused", "Key reused", "This Idempotency-Key was used for another payload.")
+                (422, "key-reused", "Key reused", "This Idempotency-Key was used for another payload. Use a new one.")
             }
-            Rejection::Throttled(_) => {
-                (429, "too-many", "Too many events", "You are over your rate. Send it again later.")
-            }
-            Rejection::Unavailable(_) => {
-                (503, "unavailable", "Try again", "It may not have been accepted. Send it again, as it is.")
-            }
+            Rejection::Throttled(_) => (
+                429,
+                "too-many",
+                "Too many events",
+                "You are over your rate. Wait as Retry-After says, sign it anew, and send the same event again.",
+            ),
+            Rejection::Unavailable(_) => (
+                503,
+                "unavailable",
+                "Try again",
+                "It may not have been accepted. Sign it anew, and send the same event again.",
+            ),
         };
         ProblemDetails { status, name, title, detail }
     }
@@ -85,7 +107,7 @@ impl ProblemDetails {
         body
     }
 
-    /// What the sender should know besides.
+    /// The header fields that belong to the problem.
     pub(crate) fn headers(&self, rejection: &Rejection) -> Vec<(&'static str, String)> {
         match rejection {
             Rejection::Unavailable(_) => vec![("retry-after", RETRY_AFTER_SECONDS.to_string())],

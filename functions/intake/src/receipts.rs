@@ -1,4 +1,4 @@
-//! What became of a sender's own events.
+//! Receipts: senders ask for the state of their own events.
 
 use serde_json::{Value, json};
 use shared::arrival::signature::Secret;
@@ -12,9 +12,9 @@ use crate::rejection::Rejection;
 /// The longest id that is looked up.
 const MAX_ID: usize = 128;
 
-/// Tells a sender the state and the result of one of its own events.
+/// Answers a sender with the state and the result of one of its own events.
 ///
-/// The token is `<source>.<secret>`. Somebody else's event and no event at all take the same steps and
+/// The token is `<source>.<secret>`. An event of another sender and no event at all take the same steps and
 /// get the same answer.
 pub async fn receipt(intake: &Intake, authorization: Option<&str>, id: &str) -> Result<Value, Rejection> {
     let source = authenticate(intake, authorization).await?;
@@ -27,7 +27,7 @@ pub async fn receipt(intake: &Intake, authorization: Option<&str>, id: &str) -> 
 async fn authenticate(intake: &Intake, authorization: Option<&str>) -> Result<String, Rejection> {
     let token = authorization.and_then(bearer).ok_or(Rejection::Unauthorized)?;
     let (source, _) = token.split_once('.').ok_or(Rejection::Unauthorized)?;
-    // Only a source that exists: whoever guesses names must not fill the cache of secrets.
+    // Only a source that exists: a caller who guesses names must not fill the cache of secrets.
     if intake.flows.source(source).is_none() {
         return Err(Rejection::Unauthorized);
     }
@@ -38,7 +38,8 @@ async fn authenticate(intake: &Intake, authorization: Option<&str>) -> Result<St
     Ok(source.to_owned())
 }
 
-/// Every token is compared, so that the time taken tells nothing about which one is close.
+/// Whether the token is live. Every token is compared, so that the time taken tells nothing about which one is
+/// close.
 fn is_live(live: &[Secret], token: &str) -> bool {
     let same = |secret: &Secret| secret.expose().as_bytes().ct_eq(token.as_bytes());
     live.iter().fold(Choice::from(0), |found, secret| found | same(secret)).into()

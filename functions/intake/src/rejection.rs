@@ -1,4 +1,4 @@
-//! Why something was not accepted.
+//! Rejections of deliveries and events.
 
 use shared::arrival::key::KeyError;
 use shared::arrival::signature::Rejected;
@@ -6,25 +6,25 @@ use shared::base::errors::Unavailable;
 use shared::flows::contract::SchemaViolation;
 use shared::limits::rates::Decision;
 
-/// Why a delivery, or one event of it, was not accepted. Nothing of it was stored.
+/// The reason why a delivery, or one event of it, was not accepted. Nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// No such sender.
+    /// The source is not configured.
     #[error("unknown source")]
     UnknownSource,
-    /// More than the sender may send.
+    /// The body is larger than the source may send.
     #[error("too large")]
     TooLarge,
-    /// In a form that is not taken here.
+    /// The content type is not taken here.
     #[error("unsupported media type")]
     UnsupportedMediaType,
-    /// Not proven to come from its source.
+    /// The delivery is not proven to come from its source.
     #[error(transparent)]
     BadSignature(#[from] Rejected),
-    /// Not JSON, or not what its content type says.
+    /// The body is not JSON, or not what its content type says.
     #[error("malformed")]
     Malformed,
-    /// A batch that is no array, is empty, or is too long.
+    /// The batch is no array, is empty, or is too long.
     #[error("not a batch")]
     NotABatch,
     /// No flow takes events of this type.
@@ -33,19 +33,19 @@ pub enum Rejection {
     /// The flow does not know this version of its schema.
     #[error("unknown version")]
     UnknownVersion,
-    /// It breaks its contract.
+    /// The event breaks its schema.
     #[error("breaks the schema")]
     Invalid(Vec<SchemaViolation>),
-    /// It cannot be keyed.
+    /// The event cannot be keyed.
     #[error(transparent)]
     Unkeyed(#[from] KeyError),
     /// The sender is over its rate.
     #[error("too many")]
     Throttled(Decision),
-    /// The sender's `Idempotency-Key` was used for something else before.
+    /// The sender's `Idempotency-Key` was used for another payload before.
     #[error("the key was used for another payload")]
     KeyReused,
-    /// No such receipt, as far as this caller may know.
+    /// There is no such receipt, as far as this caller may know.
     #[error("no such receipt")]
     NoReceipt,
     /// The caller did not prove that it may read receipts.

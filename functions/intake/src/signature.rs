@@ -1,4 +1,4 @@
-//! Who sent this? The signature, with the newest secrets where it needs them.
+//! Verification of a delivery's signature, with the newest secrets where it needs them.
 
 use shared::arrival::delivery::Delivery;
 use shared::arrival::secrets::Secrets;
@@ -10,8 +10,8 @@ use crate::rejection::Rejection;
 
 /// Proves that a delivery comes from its source.
 ///
-/// A sender that has rotated its secret signs with one that we have not read yet. So a refusal stands
-/// only with the newest secrets, or when they were asked for a moment ago.
+/// A sender that has rotated its secret signs with one that is not in the cache yet. So a rejection is final
+/// only with the newest secrets, or when the store was asked for them a moment ago.
 pub(crate) async fn verify_signature(
     secrets: &dyn Secrets,
     source: &Source,

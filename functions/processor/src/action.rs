@@ -1,4 +1,4 @@
-//! What one effect does: a call, an upsert, a decision; and the question whether a call happened.
+//! Actions of effects: a call, an upsert, a decision; and the lookup of whether a call happened.
 
 use serde_json::{Map, Value, json};
 use shared::effects::contact::ContactUpsert;
@@ -14,18 +14,18 @@ use shared::operate::requeue::RequeueError;
 use crate::partner::{send, token};
 use crate::work::{Processor, Work};
 
-/// What came of an effect.
+/// The result of an effect's action.
 pub(crate) enum Performed {
-    /// It was done, or at least tried.
+    /// The action was done, or at least tried.
     Answered(Outcome),
-    /// It was not tried: something of our own was missing. It may be done later.
+    /// The action was not tried, because a token of ours was missing or not readable. It may be done later.
     NotReady(String),
-    /// Its request could not be made from this event.
+    /// The request could not be made from this event.
     NotRendered(TemplateError),
 }
 
 impl Performed {
-    /// What it says about the partner's health.
+    /// The result's meaning for the partner's health.
     pub(crate) fn call_end(&self) -> CallEnd {
         match self {
             Performed::Answered(Outcome::Done(_) | Outcome::Terminal(_)) => CallEnd::Success,
@@ -35,7 +35,7 @@ impl Performed {
     }
 }
 
-/// Does what the effect says, once. Its intent must be recorded in the row.
+/// Does the effect's action, once. Its intent must be recorded in the row.
 pub(crate) async fn perform(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect) -> Performed {
     let done = match &effect.action {
         Action::Call(call) => return call_partner(work, row, effect, call).await,
@@ -59,7 +59,7 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
     Performed::Answered(classify(answer, work.processor.flows.trust(effect, tried, now), now))
 }
 
-/// Makes or changes a contact. It can be done again without harm, so that its failure is no doubt.
+/// Creates or changes a contact. An upsert can be repeated without harm, so its failure leaves no doubt.
 async fn upsert_contact(
     work: &Work<'_>,
     flow: &Flow,
@@ -85,7 +85,7 @@ async fn upsert_contact(
     })
 }
 
-/// Brings a human's answer to the event that awaits it. An answer that comes too late, or twice, is done
+/// Applies a human's answer to the event that awaits it. An answer that comes too late, or twice, is done
 /// with: there is nothing to try again.
 async fn decide_question(
     work: &Work<'_>,
@@ -115,7 +115,9 @@ async fn bring_answer(work: &Work<'_>, question: &str, answer: &str, by: &str) -
 
 /// Asks the effect's partner whether the effect happened.
 pub(crate) async fn ask_whether_done(work: &Work<'_>, row: &Row, effect: &Effect, lookup: &Lookup) -> LookupOutcome {
-    let Action::Call(call) = &effect.action else { return LookupOutcome::CannotSay("it calls nobody".into()) };
+    let Action::Call(call) = &effect.action else {
+        return LookupOutcome::CannotSay("the effect calls no partner".into());
+    };
     let parts = match request_parts(work, row, effect, call).await {
         Ok(parts) => parts,
         Err(error) => return LookupOutcome::CannotSay(error),

@@ -15,12 +15,12 @@ use tracing::{error, warn};
 use crate::message::process;
 use crate::work::{MessageFate, Processor};
 
-/// Unpacks a batch, works on it, and reports what the queue must keep.
+/// Unpacks a batch, works on it, and reports the messages that the queue must keep.
 pub async fn handle(processor: &Processor, batch: SqsEvent, deadline: Timestamp) -> SqsBatchResponse {
     keep(process_batch(processor, received(batch), deadline).await)
 }
 
-/// Works on a batch. What is returned stays on the queue; the queue deletes everything else.
+/// Works on a batch. Returns the ids of the messages that stay on the queue; the queue deletes the others.
 pub async fn process_batch(processor: &Processor, batch: Vec<Received>, deadline: Timestamp) -> Vec<String> {
     let groups = by_group(batch).into_iter().map(|group| process_group(processor, group, deadline));
     join_all(groups).await.concat()
@@ -28,8 +28,8 @@ pub async fn process_batch(processor: &Processor, batch: Vec<Received>, deadline
 
 /// Works on one group's messages, in order, up to the first that is not done.
 ///
-/// The head waits out its delay. The tail becomes visible at once: the invisible head withholds it,
-/// while a tail that stayed in flight would stall the group for a whole visibility timeout.
+/// The first message that is not done waits out its delay. Those behind it become visible at once: the invisible one
+/// withholds them, while messages that stayed in flight would stall the group for a whole visibility timeout.
 async fn process_group(processor: &Processor, group: Vec<Received>, deadline: Timestamp) -> Vec<String> {
     let mut messages = group.into_iter();
     let mut kept = Vec::new();
@@ -70,7 +70,7 @@ async fn postpone(processor: &Processor, message: &Received, delay: Duration) {
     }
 }
 
-/// The event of a message, for what is logged when something failed.
+/// The event of a message, for the log.
 fn event_of(message: &Received) -> Option<Event> {
     serde_json::from_str(&message.body).ok()
 }
@@ -80,7 +80,7 @@ fn ids(event: &Option<Event>) -> (Option<&str>, Option<&str>, Option<String>) {
     (event.map(|e| e.id.as_str()), event.map(|e| e.flow.as_str()), event.map(|e| e.trace.id()))
 }
 
-/// The batch by groups, each in the order in which it came.
+/// The messages by group, each group in the order in which it came.
 fn by_group(batch: Vec<Received>) -> Vec<Vec<Received>> {
     let mut groups: Vec<Vec<Received>> = Vec::new();
     for message in batch {

@@ -1,4 +1,4 @@
-//! From recorded intents to what came of their calls.
+//! The calls of effects, from recorded intents to recorded outcomes.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::ends::Stop;
 use crate::permits::{release_permit, release_unused_permits};
 use crate::work::{Run, Work};
 
-/// Calls effects side by side and records what comes of each. `None` says that all are done.
+/// Calls effects side by side and records the outcome of each. `None` says that all are done.
 pub(crate) async fn call<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<Option<Stop<'r>>, WriteError> {
     let (work, flow) = (run.work, run.flow);
-    // The write of the intents may have taken all the time. A call for which nobody can wait would
-    // only be one of which nobody knows.
+    // The write of the intents may have taken all the time. A call whose answer the invocation cannot wait for
+    // would only end with an unknown outcome.
     if !work.has_time(Some(flow)) {
         release_unused_permits(work, &mut run.permits, effects).await;
         return Ok(Some(Stop::Retry(Duration::ZERO)));
@@ -35,7 +35,7 @@ pub(crate) async fn call<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Resul
     while let Some((effect, performed)) = calls.next().await {
         release_permit(work, &mut run.permits, effect, performed.call_end()).await;
         stop = Stop::most_severe(stop, record(run, effect, performed).await);
-        // What no partner could be asked about is written down at once, not when its neighbours are
+        // An outcome that no partner could be asked about is recorded at once, not when its neighbours are
         // done: a crash meanwhile would leave it unknown.
         if effect.guarantee == Guarantee::None && !calls.is_empty() {
             work.processor.ledger.record(&run.lease).await?;
@@ -53,7 +53,7 @@ async fn perform_timed(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect)
     performed
 }
 
-/// Records what came of a call in the lease. `None` says that the effect is done.
+/// Records the outcome of a call in the lease. `None` says that the effect is done.
 async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed) -> Option<Stop<'r>> {
     let Run { work, lease, .. } = run;
     let now = work.now();
@@ -92,7 +92,7 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
     }
 }
 
-/// Tries the effect again, as the policy says, unless it or its contact has been tried enough.
+/// Retries the effect, as the policy says, unless its attempts or its contact's retries are spent.
 async fn retry_or_bury<'r>(
     run: &Run<'_>,
     effect: &'r Effect,
@@ -110,7 +110,7 @@ async fn retry_or_bury<'r>(
     Stop::Retry(policy.delay(attempt, run.work.processor.chance.unit(), retry_after))
 }
 
-/// Takes one retry from the contact's budget. When nobody can know what is left, the effect is tried: its
+/// Takes one retry from the contact's budget. When the budgets do not answer, the effect is retried: its
 /// attempts are bounded all the same.
 async fn is_budget_exhausted(work: &Work<'_>, flow: &Flow, policy: &Policy) -> bool {
     let Some(budget) = &policy.budget_per_contact else { return false };

@@ -1,4 +1,4 @@
-//! One conditional write makes the event this worker's, or tells whose it is.
+//! The claim: one conditional write gives the event to this worker, or says why not.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     }
 }
 
-/// The intents that the claim may write: none where a partner might not be called now, because an
+/// The effects whose intents the claim may write: none where a partner might not be called now, because an
 /// intent without a call would be taken for a call.
 fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
     let first = flow.first_stage();
@@ -53,28 +53,28 @@ fn is_limited(partner: &Integration) -> bool {
     partner.pressure.is_limited()
 }
 
-/// Another worker has the event, had it, or buried it.
+/// The message's fate when the claim is not won: another worker has the event, had it, or buried it.
 async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> MessageFate {
     match not_claimed {
         NotClaimed::Settled => MessageFate::Done,
         NotClaimed::HeldUntil(until) | NotClaimed::RetryAt(until) => {
             MessageFate::RedeliverAfter(until.since(now) + CLOCK_MARGIN)
         }
-        // Whoever buried it may have crashed before the letter was sent. Sending it twice is
+        // The worker that buried the event may have crashed before it sent the letter. Sending it twice is
         // harmless: the queue drops the copy, and parking the same event again changes nothing.
         NotClaimed::Dead(row) => match &row.death {
             Some(death) => send_letter(work, death.clone(), row.epoch).await,
             None => MessageFate::LeaveToRedeliver,
         },
         NotClaimed::NoRow => {
-            let error = "the ledger has no row for it".to_owned();
+            let error = "the ledger has no row for this event".to_owned();
             let death = Death { reason: Reason::Orphaned, effect: None, error, attempts: 0, at: now };
             send_letter(work, death, 0).await
         }
     }
 }
 
-/// A message that waits for another worker's lease comes a moment after its end, for clocks differ.
+/// The margin after another worker's lease, before the message comes back: clocks differ.
 const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 
 /// Runs the lease to its end.
@@ -97,7 +97,7 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFa
     })
 }
 
-/// What was tried in one mode is tried again in it: a partner refuses another body under our key.
+/// Runs the event in the mode in which it was first tried: a partner rejects another body under our key.
 async fn run_in_its_mode(work: &Work<'_>, flow: &Flow, mut lease: Lease) -> Result<MessageFate, WriteError> {
     if lease.row().effects.is_empty() && !lease.row().safe && work.in_safe_mode(flow) {
         lease.enter_safe_mode(work.now());

@@ -18,27 +18,27 @@ use tracing::{error, info};
 
 use crate::work::{MessageFate, Processor, Run, Work};
 
-/// Why a run ends before its effects are done.
+/// The reason why a run ends before its effects are done.
 pub(crate) enum Stop<'f> {
     /// The event is tried again after this long.
     Retry(Duration),
-    /// The event waits for something that is not there.
+    /// The event waits for something that is not available now.
     Defer(Deferral),
-    /// A guard says that nothing is done, for these facts.
+    /// A guard blocks the event, for these facts.
     Block { guard: String, facts: Value },
-    /// A human is asked. What became of the question is told.
+    /// A human is asked. `posted` says whether Slack got the question.
     AwaitApproval { posted: String },
-    /// The event is a dead letter: it died of this effect, or else before any.
+    /// The event is a dead letter, because of this effect, or before any effect.
     Bury { effect: Option<&'f Effect>, reason: Reason, error: String },
 }
 
 impl<'f> Stop<'f> {
-    /// The event dies of a template, that of an effect or of something before it.
+    /// A dead letter because of a template: an effect's, or one before any effect.
     pub(crate) fn template(effect: Option<&'f Effect>, error: &TemplateError) -> Self {
         Stop::Bury { effect, reason: Reason::Template, error: error.to_string() }
     }
 
-    /// Of two reasons to stop, the one that decides: the first to give up, else the longer wait.
+    /// The more severe of two stops: the first to bury the event, else the longer wait.
     pub(crate) fn most_severe(one: Option<Self>, other: Option<Self>) -> Option<Stop<'f>> {
         match (one, other) {
             (None, stop) | (stop, None) => stop,
@@ -61,7 +61,7 @@ pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, Wri
     }
 }
 
-/// Every effect is done.
+/// Closes the event: every effect is done.
 pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
     let Run { work, flow, lease, .. } = run;
     stale::apply(&*work.processor.latest, flow, work.event, work.now()).await?;
@@ -78,7 +78,7 @@ async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError>
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
-/// The event waits until the partner can be called. That is no attempt.
+/// Defers the event until the partner can be called. That is no attempt.
 async fn defer(run: Run<'_>, deferral: Deferral) -> Result<MessageFate, WriteError> {
     let Run { work, flow, mut lease, .. } = run;
     lease.withdraw_intents();
@@ -91,11 +91,12 @@ async fn defer(run: Run<'_>, deferral: Deferral) -> Result<MessageFate, WriteErr
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
-/// Nothing is done for the event. What nobody knows is said all the same.
+/// Closes a blocked event as a no-op. If the outcome of an effect is unknown, the event is buried instead, so that
+/// an operator sees it.
 async fn block(run: Run<'_>, guard: &str, facts: Value) -> Result<MessageFate, WriteError> {
     let Run { work, flow, lease, .. } = run;
     if lease.row().in_doubt() {
-        return bury(work, lease, None, Reason::UnknownOutcome, &format!("refused by {guard}")).await;
+        return bury(work, lease, None, Reason::UnknownOutcome, &format!("blocked by {guard}")).await;
     }
     close(work, lease.block(guard, facts, flow.ttl, work.now())).await?;
     count_settled(work, &flow.name, State::Noop);
@@ -108,7 +109,7 @@ async fn await_approval(run: Run<'_>, posted: &str) -> Result<MessageFate, Write
     Ok(MessageFate::Done)
 }
 
-/// The event is not acted on any more. What nobody knows is said all the same.
+/// Buries the event because of something before any effect. An unknown outcome of an effect goes before the reason.
 async fn bury_before_any_effect(run: Run<'_>, reason: Reason, error: &str) -> Result<MessageFate, WriteError> {
     let Run { work, mut lease, .. } = run;
     lease.withdraw_intents();
@@ -116,7 +117,7 @@ async fn bury_before_any_effect(run: Run<'_>, reason: Reason, error: &str) -> Re
     bury(work, lease, None, reason, error).await
 }
 
-/// The ledger first, then the letter: a crash between is repaired by the redelivery, which finds
+/// Buries the event: the ledger first, then the letter. A crash between is repaired by the redelivery, which finds
 /// the row dead and sends the letter again.
 pub(crate) async fn bury(
     work: &Work<'_>,
@@ -132,7 +133,7 @@ pub(crate) async fn bury(
     Ok(send_letter(work, death.clone(), closed.row().epoch).await)
 }
 
-/// A body that is no event would go round and round. It becomes a dead letter instead.
+/// Buries a message that is no event. On the queue it would come back for ever.
 pub(crate) async fn bury_malformed(processor: &Processor, message: &Received) -> MessageFate {
     let at = processor.clock.now();
     let error = "the message is not an event".to_owned();
@@ -180,11 +181,11 @@ fn count_settled(work: &Work<'_>, flow: &str, state: State) {
     work.count(Fact::Settled(flow, state, took));
 }
 
-/// How long an event waits that must wait `after` at least, and has waited so long already.
+/// The delay of an event that must wait at least `after`, and has waited `waited` already.
 ///
-/// A little longer by chance: whoever was turned away together should not come back together. The longer it has
-/// waited, the more seldom it asks: each time is one receive, of which the queue allows so many, and a flow that
-/// is paused for a day must not run out of them. But it is there once more before it is too old.
+/// A random part is added, so that events that were deferred together do not come back together. The longer an event
+/// has waited, the more seldom it comes: each time is one receive, of which the queue allows only so many, and a flow
+/// that is paused for a day must not use them up. But it comes once more before it is too old.
 fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: f64) -> Duration {
     let last_chance = max_age.saturating_sub(waited + LAST_CHANCE);
     let seldom = after.max((waited / 10).min(last_chance));
@@ -192,10 +193,10 @@ fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: 
     (seldom + spread).min(last_chance).max(after)
 }
 
-/// How long before its end a waiting event asks for the last time.
+/// The time before its end at which a waiting event comes for the last time.
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
-/// The wait of which a quarter is up to chance. After a night's rest, five minutes are enough.
+/// The longest delay of which a quarter is random: five minutes are enough.
 const MAX_SPREAD: Duration = Duration::from_secs(20 * 60);
 
 #[cfg(test)]

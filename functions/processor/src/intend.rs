@@ -1,4 +1,4 @@
-//! From what is to be called to its intent in the ledger: conditions, permits, caps.
+//! Intents of effects, written before the calls: conditions, permits, caps.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::ends::Stop;
 use crate::permits::{enter_all, release_unused_permits};
 use crate::work::{Run, Work};
 
-/// How often a count is tried while others count too.
+/// The number of tries to write a count while other workers write it, too.
 const COUNT_TRIES: usize = 10;
 
-/// Writes down that these effects are about to be called, if they may be. `None` says that the run goes on.
+/// Records the intents to call these effects, if they may be called. `None` says that the run goes on.
 pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<Option<Stop<'r>>, WriteError> {
     match skip(run, effects) {
         Ok(true) => return Ok(None),
@@ -42,7 +42,7 @@ pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Res
     recorded
 }
 
-/// Leaves out the effects whose conditions are false, and says whether there were any.
+/// Skips the effects whose conditions are false, and returns whether there were any.
 fn skip<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<bool, Stop<'r>> {
     let Run { work, flow, lease, .. } = run;
     let mut skipped = false;
@@ -63,13 +63,13 @@ fn skip<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<bool, Stop<'r>>
     Ok(skipped)
 }
 
-/// An effect that was tried as often as the policy allows.
+/// The first effect that was tried as often as the policy allows.
 fn without_attempts<'r>(run: &Run<'_>, effects: &[&'r Effect]) -> Option<&'r Effect> {
     let most = run.work.board.policy(run.flow).max_attempts;
     effects.iter().find(|effect| run.lease.attempts(effect) >= most).copied()
 }
 
-/// Writes the intents down, and counts them where the flow has caps: both or neither.
+/// Writes the intents, and the counts where the flow has caps: both or neither.
 async fn record_intents<'r>(run: &mut Run<'r>, effects: &[&Effect]) -> Result<Option<Stop<'r>>, WriteError> {
     let Run { work, flow, lease, .. } = run;
     let mut intending = lease.clone();
@@ -93,7 +93,7 @@ async fn record_intents<'r>(run: &mut Run<'r>, effects: &[&Effect]) -> Result<Op
             Err(CountError::Write(error)) => return Err(error),
         }
     }
-    // A crowd before one entity. The event is as good in a moment.
+    // Many events reach the same entity at once. This one can as well be tried in a moment.
     Ok(Some(Stop::Retry(Duration::from_secs(1))))
 }
 
@@ -121,7 +121,7 @@ async fn counts<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Result<Resul
     Ok(Ok(counts))
 }
 
-/// Whom a cap protects.
+/// The entity that a cap protects.
 fn entity(work: &Work<'_>, flow: &Flow, cap: &Cap, lease: &Lease) -> Result<String, TemplateError> {
     match (&cap.entity, &flow.contact) {
         (Some(entity), _) => entity.text(&lease.row().scope_of(work.event)),

@@ -1,21 +1,21 @@
-//! The processor function: run each event's effects, every one through the ledger.
+//! The processor function: it runs each event's effects, every one through the ledger.
 //!
 //! # Layout
 //!
 //! The modules stand in the order in which a message meets them, and each knows only those below it. A reader
 //! goes down, and comes up once, with the message's fate.
 //!
-//! - [`batch`]: the entry: groups side by side, the messages of a group in order, none touched by another's panic.
+//! - [`batch`]: the entry: groups side by side, the messages of a group in order; a panic stays with its message.
 //! - [`message`]: one message: whether it is an event, and whether the invocation has time for it.
-//! - [`claim`]: one conditional write makes the event this worker's, or tells whose it is.
-//! - [`run`]: the loop: what the lease does next, until something ends it.
+//! - [`claim`]: one conditional write gives the event to this worker, or says why not.
+//! - [`run`]: the loop: the lease's next step, until something ends the run.
 //! - [`prepare`], [`intend`], [`call`], [`look_up`]: the stages, each a function over the [`Run`](work::Run).
 //! - [`ends`]: how a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
 //! - [`action`]: what one effect does: a call, an upsert, a decision.
 //! - [`partner`]: one request to a partner: the token, and the time that is left.
-//! - [`permits`]: leave to call a partner: pauses, the gate, and giving a permit back.
-//! - [`safe_mode`]: what an open breaker switches.
-//! - [`work`]: what all of these are given.
+//! - [`permits`]: permits to call a partner: pauses, the gate, and giving a permit back.
+//! - [`safe_mode`]: safe mode, turned on by an open breaker.
+//! - [`work`]: the ports, the event and its run, which all of these are given.
 
 mod batch;
 mod message;

@@ -1,4 +1,4 @@
-//! Whether an effect happened, where its partner can be asked.
+//! Lookups: whether an effect happened, where its partner can be asked.
 
 use shared::effects::outcome::LookupOutcome;
 use shared::effects::request::pick_result;
@@ -10,7 +10,7 @@ use crate::ends::Stop;
 use crate::permits::{enter_all, release_permit};
 use crate::work::Run;
 
-/// Finds out whether an effect happened. A partner that cannot say is asked again until the event
+/// Asks the partner whether an effect happened. A partner that cannot say is asked again until the event
 /// is too old: asking is no attempt.
 pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect, lookup: &Lookup) -> Option<Stop<'r>> {
     let Run { work, flow, lease, .. } = run;

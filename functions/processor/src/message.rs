@@ -30,7 +30,7 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     fate
 }
 
-/// The switchboard in force. What is wrong with the newest one is told once.
+/// The switchboard in force. Each problem of the newest one is reported once.
 async fn board(processor: &Processor) -> Arc<InForce> {
     let (board, problems) = processor.switchboard.at(&processor.flows, processor.clock.now()).await;
     for problem in problems {

@@ -1,4 +1,4 @@
-//! One request to a partner: the token, and the time that is left.
+//! Requests to a partner: the token, and the time that is left.
 
 use shared::arrival::signature::Secret;
 use shared::effects::outcome::{NoAnswer, PartnerAnswer};
@@ -9,15 +9,15 @@ use shared::limits::pressure::{CallEnd, Deferral};
 use crate::permits::{enter, leave};
 use crate::work::{LAST_WRITES, Work};
 
-/// What a partner is asked that belongs to no effect.
+/// A question to a partner that belongs to no effect.
 pub(crate) struct PartnerQuestion {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) body: Option<serde_json::Value>,
 }
 
-/// Asks a partner something that belongs to no effect. Anything but a 2xx is an error; the outer one
-/// says that it cannot be asked now.
+/// Asks a partner a question that belongs to no effect. Any status but 2xx is an error; the outer error
+/// says that the partner cannot be asked now.
 pub(crate) async fn ask(
     work: &Work<'_>,
     name: &str,
@@ -26,7 +26,7 @@ pub(crate) async fn ask(
     let Some(partner) = work.processor.flows.integration(name) else { return Ok(Err("no integration".into())) };
     let permit = enter(work, name, partner).await?;
     let (answer, end) = match token(work, name, partner).await {
-        // It is ours that is missing: the partner was not asked.
+        // The token is missing on our side: the partner was not asked.
         Err(error) => (Err(error), CallEnd::Neutral),
         Ok(token) => match send(work, request(work, name, partner, question, token)).await {
             Ok(answer) if (200..=299).contains(&answer.status) => (Ok(answer), CallEnd::Success),
@@ -58,7 +58,7 @@ fn request(
     }
 }
 
-/// What proves us to a partner: its newest token, the last by name.
+/// The token that authenticates us to a partner: the newest, which is the last by name.
 pub(crate) async fn token(work: &Work<'_>, name: &str, partner: &Integration) -> Result<Option<Secret>, String> {
     if partner.auth == Auth::None {
         return Ok(None);

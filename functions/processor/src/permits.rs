@@ -1,4 +1,4 @@
-//! Leave to call a partner: pauses, the gate, and giving a permit back.
+//! Permits to call a partner: pauses, the gate, and giving a permit back.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tracing::warn;
 use crate::safe_mode::enter_safe_mode_on_open_breaker;
 use crate::work::{Permits, Work};
 
-/// A permit for each effect, or for none.
+/// Permits for all of these effects, or for none.
 pub(crate) async fn enter_all(work: &Work<'_>, effects: &[&Effect]) -> Result<Permits, Deferral> {
     let mut permits = Permits::new();
     for effect in effects {
-        // What calls no partner needs no permit.
+        // An effect that calls no partner needs no permit.
         let partner = effect.integration().zip(work.processor.flows.partner_of(effect));
         let Some((name, partner)) = partner else { continue };
         match enter(work, name, partner).await {
@@ -38,21 +38,21 @@ pub(crate) async fn enter(work: &Work<'_>, name: &str, partner: &Integration) ->
     }
 }
 
-/// Gives the permits back of effects that are not called after all.
+/// Gives back the permits of effects that are not called after all.
 pub(crate) async fn release_unused_permits(work: &Work<'_>, permits: &mut Permits, effects: &[&Effect]) {
     for effect in effects {
         release_permit(work, permits, effect, CallEnd::Neutral).await;
     }
 }
 
-/// Gives an effect's permit back, if it has one, and says how its partner is.
+/// Gives an effect's permit back, if it has one, and reports the partner's health.
 pub(crate) async fn release_permit(work: &Work<'_>, permits: &mut Permits, effect: &Effect, end: CallEnd) {
     if let Some((name, permit)) = effect.integration().zip(permits.remove(&effect.id)) {
         leave(work, name, permit, end).await;
     }
 }
 
-/// Gives a permit back, and says how the partner is.
+/// Gives a permit back, and reports the partner's health.
 pub(crate) async fn leave(work: &Work<'_>, name: &str, permit: Permit, end: CallEnd) {
     if let Some(change) = work.processor.gate.leave(permit, end, work.now()).await {
         let (event, flow, trace_id) = work.ids();
@@ -62,19 +62,19 @@ pub(crate) async fn leave(work: &Work<'_>, name: &str, permit: Permit, end: Call
     }
 }
 
-/// How long a flow's events wait, if an operator paused it.
+/// The deferral of a flow's events, if an operator paused it.
 pub(crate) fn pause_of_flow(work: &Work<'_>, flow: &Flow) -> Option<Deferral> {
     let now = work.now();
     work.board.board().paused_flow(&flow.name, now).map(|switch| until_resumed(switch, now))
 }
 
-/// How long a partner is not called, if an operator paused it.
+/// The deferral of calls to a partner, if an operator paused it.
 pub(crate) fn pause_of_integration(work: &Work<'_>, name: &str) -> Option<Deferral> {
     let now = work.now();
     work.board.board().paused_integration(name, now).map(|switch| until_resumed(switch, now))
 }
 
-/// An operator may resume it sooner than its end: it is asked again before long.
+/// The deferral of a paused event. An operator may resume it sooner than its end, so it comes back before long.
 fn until_resumed(switch: &Switch, now: Timestamp) -> Deferral {
     let left = switch.until.map_or(PAUSED_FOR, |until| until.since(now));
     Deferral { after: left.min(PAUSED_FOR), why: DeferralReason::Paused }

@@ -1,8 +1,8 @@
-//! What happens between a claim and the first effect: the stale guard, guards, what is to be found out,
+//! The stage between a claim and the first effect: the stale guard, guards, enrichments,
 //! approval.
 //!
-//! All of it comes again with every delivery, because consent may be withdrawn while an event waits.
-//! What was found out is kept with the first intent, and is not asked again.
+//! The whole stage is repeated with every delivery, because consent may be withdrawn while an event waits.
+//! The results of enrichments are kept with the first intent, and are not asked for again.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ use crate::ends::Stop;
 use crate::partner::{PartnerQuestion, ask};
 use crate::work::{Run, Work};
 
-/// Everything that stands before a flow's effects. `None` says that they may be done.
+/// Does everything that stands before a flow's effects. `None` says that they may be done.
 pub(crate) async fn prepare<'r>(run: &mut Run<'r>) -> Result<Option<Stop<'r>>, WriteError> {
     let Run { work, flow, lease, .. } = run;
     if let Some(error) = overtaken(work, flow).await? {
@@ -46,8 +46,8 @@ pub(crate) async fn prepare<'r>(run: &mut Run<'r>) -> Result<Option<Stop<'r>>, W
     }
 }
 
-/// Why a replay is held back, if a newer event of its entity was applied. The operator who sent it could
-/// not know of what was still on the queue.
+/// The reason why a replay is stale, if a newer event of its entity was applied. The operator who sent it could
+/// not know of events that were still on the queue.
 async fn overtaken(work: &Work<'_>, flow: &Flow) -> Result<Option<String>, Unavailable> {
     if !stale::is_judged(flow, work.event) {
         return Ok(None);
@@ -55,7 +55,7 @@ async fn overtaken(work: &Work<'_>, flow: &Flow) -> Result<Option<String>, Unava
     stale::overtaken(&*work.processor.latest, flow, work.event).await
 }
 
-/// What the flow's guards say, in their order. `None` says that all let it pass.
+/// The judgement of the flow's guards, in their order. `None` says that all let the event pass.
 async fn guard<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Option<Stop<'r>> {
     let asks = |guard: &Guard| matches!(guard, Guard::Consent(_) | Guard::QuietHours(_));
     let contact = match &flow.contact {
@@ -77,7 +77,7 @@ async fn guard<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Option<Stop<'
     })
 }
 
-/// What is known of the event's contact. Who has no proper email is nobody that we know.
+/// The fields of the event's contact. An event without a usable email has no contact.
 async fn find_contact<'r>(work: &Work<'_>, contact: &ContactRef, lease: &Lease) -> Result<Option<Fields>, Stop<'r>> {
     let named = work.contact_id(contact, lease).map_err(|error| Stop::template(None, &error))?;
     let Some(id) = named else { return Ok(None) };
@@ -88,7 +88,7 @@ async fn find_contact<'r>(work: &Work<'_>, contact: &ContactRef, lease: &Lease) 
     })
 }
 
-/// Finds out what the flow wants to know, once for all tries.
+/// Runs an enrichment, once for all tries.
 async fn enrich<'r>(work: &Work<'_>, flow: &Flow, enrich: &Enrich, lease: &mut Lease) -> Option<Stop<'r>> {
     if lease.row().enrich.contains_key(&enrich.id) {
         return None;
@@ -111,7 +111,7 @@ async fn enrich<'r>(work: &Work<'_>, flow: &Flow, enrich: &Enrich, lease: &mut L
     None
 }
 
-/// What was found out, or why it could not be; the outer error says that it cannot be asked now.
+/// The result of an enrichment, or why it failed; the outer error says that the partner cannot be asked now.
 async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Result<Value, String>, Deferral> {
     let scope = lease.row().scope_of(work.event);
     match &enrich.from {
@@ -137,11 +137,11 @@ async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Res
 
 fn place(work: &Work<'_>, ip: &Value) -> Result<Value, String> {
     let places = work.processor.places.as_ref().ok_or("no database of places is configured")?;
-    let ip: IpAddr = ip.as_str().and_then(|ip| ip.parse().ok()).ok_or("that is no IP address")?;
-    places.find(ip).ok_or_else(|| "the address is in no database of places".into())
+    let ip: IpAddr = ip.as_str().and_then(|ip| ip.parse().ok()).ok_or("the value is no IP address")?;
+    places.find(ip).ok_or_else(|| "the database of places does not know the address".into())
 }
 
-/// Whether a human has approved what would be done. Who has not been asked is asked, once.
+/// Checks whether a human has approved the plan. If the question was never asked, it is asked, once.
 async fn approve<'r>(
     work: &Work<'_>,
     flow: &Flow,
@@ -165,22 +165,22 @@ async fn approve<'r>(
         lease.ask(plan.hash(), until, now);
         work.processor.ledger.record(lease).await?;
     }
-    // The payload first: what is listed can be approved. Under the row's number, because the message may
-    // be older: an approval that is still under way forgets the number that it sent on.
+    // The payload first, so that every listed event can be approved. It is kept under the row's replay number, because
+    // the message may be older: an approval that is still under way deletes the payload of the number that it sent.
     let event = Event { replay: lease.row().replay, ..work.event.clone() };
     work.processor.records.keep(&event, (now + UNSETTLED_RETENTION).secs()).await?;
     let posted = if asked { "asked before".into() } else { post_question(work, flow, approval, &plan, until).await };
     Ok(Some(Stop::AwaitApproval { posted }))
 }
 
-/// Posts the question. Where that fails, the event waits all the same: operators see it.
+/// Posts the question to Slack. Where that fails, the event waits all the same: operators see it.
 async fn post_question(work: &Work<'_>, flow: &Flow, approval: &Approval, plan: &Plan, until: Timestamp) -> String {
     let message = approval::message(&approval.room, flow, work.event, plan, until);
     let question = PartnerQuestion { method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
     match ask(work, &approval.integration, question).await {
         Ok(Ok(answer)) if answer.body["ok"] == true => "asked in Slack".into(),
-        Ok(Ok(_)) => "Slack refused the question".into(),
-        Ok(Err(error)) => format!("Slack {error}"),
-        Err(_) => "Slack could not be asked".into(),
+        Ok(Ok(_)) => "the question was not posted (Slack answered with an error)".into(),
+        Ok(Err(error)) => format!("the question was not posted (Slack: {error})"),
+        Err(_) => "the question was not posted (calls to Slack are deferred now)".into(),
     }
 }

@@ -1,4 +1,4 @@
-//! The loop: what the lease does next, until something ends it.
+//! The loop: the lease's next step, until something ends the run.
 
 use shared::base::errors::WriteError;
 use shared::ledger::{Next, Reason};
@@ -11,14 +11,14 @@ use crate::permits::pause_of_flow;
 use crate::prepare::prepare;
 use crate::work::{MessageFate, Run};
 
-/// Stage after stage. The write that completes a stage carries the next one's intents, so N effects
+/// Runs an event, stage after stage. The write that completes a stage carries the next one's intents, so N effects
 /// in a row cost N + 1 writes, and M side by side cost 2, the claim included.
 pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
     let mut prepared = !run.work.needs_preparation(run.flow);
     loop {
         let next = run.lease.next(run.flow, &run.work.processor.flows, run.work.now());
         if next != Next::Finish && is_expired(&run) {
-            let error = "older than its flow allows".into();
+            let error = "the event is older than its flow's `max_age`".into();
             return end(run, Stop::Bury { effect: None, reason: Reason::Expired, error }).await;
         }
         let stop = match (next, pause_of_flow(run.work, run.flow)) {

@@ -1,4 +1,4 @@
-//! What an open breaker switches: the safe mode of the flows that ask for it.
+//! Safe mode, turned on by an open breaker for the flows that ask for it.
 
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
@@ -9,9 +9,9 @@ use tracing::{info, warn};
 
 use crate::work::Work;
 
-/// A partner's breaker opened: flows that say so turn their safe mode on.
+/// Turns safe mode on when a partner's breaker has opened, for the flows that say so.
 ///
-/// Whoever else saw the breaker open does the same, and a flow that is not in safe mode is still right: its
+/// Every worker that sees the breaker open does the same. A flow that is not in safe mode is still correct: its
 /// calls wait for the breaker.
 pub(crate) async fn enter_safe_mode_on_open_breaker(work: &Work<'_>, integration: &str, change: BreakerChange) {
     let calls = |flow: &Flow| flow.effects.iter().any(|effect| effect.integration() == Some(integration));

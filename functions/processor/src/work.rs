@@ -1,4 +1,4 @@
-//! What all stages are given: the ports, one event at work, and its run under a lease.
+//! The context of all stages: the ports, one event at work, and its run under a lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,64 +22,64 @@ use shared::operate::metric::{Fact, Metrics};
 use shared::operate::stale::{self, Latest};
 use shared::operate::switchboard::{Boards, InForce, Switchboard};
 
-/// What the processor works with.
+/// The ports of the processor.
 pub struct Processor {
     /// The flows and their integrations.
     pub flows: Flows,
-    /// How long a claim holds.
+    /// The length of a lease.
     pub lease: Duration,
-    /// The ledger.
+    /// The ledger, to claim events.
     pub ledger: Box<dyn Claims>,
-    /// The queue of events, to postpone what came too early.
+    /// The visibility of events' messages, to postpone those that came too early.
     pub visibility: Box<dyn Visibility>,
     /// The queue of dead letters.
     pub dead_letters: Box<dyn DeadLetters>,
-    /// What operators have switched.
+    /// The switchboard in force.
     pub switchboard: Switchboard,
-    /// The switchboard, to turn safe mode on when a partner is not well.
+    /// The switchboard's store, to turn safe mode on when a breaker opens.
     pub boards: Box<dyn Boards>,
-    /// How often each entity was reached.
+    /// The counters of frequency caps.
     pub caps: Box<dyn Caps>,
-    /// Where what awaits an approval is kept.
+    /// The ledger's records, for events that await approval.
     pub records: Box<dyn Records>,
-    /// The queue of events, to send on what was approved.
+    /// The queue of events, to send approved ones again.
     pub queue: Box<dyn Queue>,
-    /// What was found out lately.
+    /// The cache of enrichments.
     pub found: Findings,
-    /// Where IP addresses are, if that is known.
+    /// The database of places, if one is configured.
     pub places: Option<Box<dyn Places>>,
-    /// What was applied last, of each entity.
+    /// The event that was applied last, for each entity.
     pub latest: Box<dyn Latest>,
-    /// What is left of each contact's retries.
+    /// The retry budgets of contacts.
     pub budgets: Box<dyn Budgets>,
-    /// Who may call a partner now.
+    /// The gate that gives permits to call partners.
     pub gate: Gate,
-    /// What proves us to the partners.
+    /// The tokens that authenticate us to partners.
     pub secrets: Box<dyn Secrets>,
     /// The partners' APIs.
     pub partners: Box<dyn Partners>,
-    /// The time.
+    /// The clock.
     pub clock: Box<dyn Clock>,
-    /// Our contacts.
+    /// The contacts of all tenants.
     pub contacts: Box<dyn Contacts>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Box<dyn Metrics>,
-    /// Chance, for jitter and spans.
+    /// Random numbers, for jitter and spans.
     pub chance: Box<dyn Chance>,
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFate {
-    /// The queue may delete it.
+    /// The queue may delete the message.
     Done,
-    /// It comes back after this long.
+    /// The message comes back after this long.
     RedeliverAfter(Duration),
-    /// It comes back when its visibility timeout ends: nobody knows enough to say when it should.
+    /// The message comes back when its visibility timeout ends: the worker does not know enough to choose a delay.
     LeaveToRedeliver,
 }
 
-/// What an invocation keeps for its last writes.
+/// The time that an invocation keeps for its last writes.
 pub(crate) const LAST_WRITES: Duration = Duration::from_millis(500);
 
 /// One event at work.
@@ -100,7 +100,7 @@ impl Work<'_> {
         self.processor.metrics.put(&fact);
     }
 
-    /// What a log line names its event by: the event's id, its flow, its trace.
+    /// The ids of the event in log lines: the event's id, its flow, its trace.
     pub(crate) fn ids(&self) -> (&str, &str, String) {
         (self.event.id.as_str(), &self.event.flow, self.event.trace.id())
     }
@@ -113,7 +113,7 @@ impl Work<'_> {
         self.deadline.since(self.now()) >= longest + LAST_WRITES
     }
 
-    /// Whether something is asked or found out before the first effect.
+    /// Whether a guard, an enrichment or an approval stands before the first effect.
     pub(crate) fn needs_preparation(&self, flow: &Flow) -> bool {
         flow.needs_preparation() || stale::is_judged(flow, self.event)
     }
@@ -123,7 +123,7 @@ impl Work<'_> {
         flow.safe_mode.is_some() && self.board.board().safe_mode(&flow.name, self.now()).is_some()
     }
 
-    /// The id of the event's contact, if it has a proper one.
+    /// The id of the event's contact, if it has a usable one.
     pub(crate) fn contact_id(&self, contact: &ContactRef, lease: &Lease) -> Result<Option<ContactId>, TemplateError> {
         let scope = lease.row().scope_of(self.event);
         let (tenant, email) = contact.named(&scope)?;
@@ -131,16 +131,16 @@ impl Work<'_> {
     }
 }
 
-/// What lets effects be called, by their ids.
+/// The permits of effects, by the effects' ids.
 pub(crate) type Permits = BTreeMap<String, Permit>;
 
-/// An event's run under one lease: what the stages work on.
+/// An event's run under one lease: the stages work on it.
 pub(crate) struct Run<'r> {
     pub(crate) work: &'r Work<'r>,
-    /// The event's flow, as its mode says.
+    /// The event's flow, in safe mode where the event is.
     pub(crate) flow: &'r Flow,
     pub(crate) lease: Lease,
-    /// Those of the effects that are intended and not called yet.
+    /// The permits of the effects that are intended and not called yet.
     pub(crate) permits: Permits,
 }
 

@@ -1,12 +1,12 @@
 //! The replay lane: batches of replays, slowly and one after the other.
 //!
-//! A message on the dead letter queue drives the lane, a *tick*, in a message group of its own: so one
-//! container works on it at a time, as a rule. A tick replays as many events of the oldest batch as the rate
+//! A message on the dead letter queue drives the lane, a *tick*, in a message group of its own: so as a rule one
+//! container works on it at a time. A tick replays as many events of the oldest batch as the rate
 //! allows and comes back when it allows more, until no batch is left. A crash brings the tick back, and the
 //! ledger says what was replayed: nothing is repeated, and nothing is lost.
 //!
-//! The queue hands a tick to a second container when the first one stands still for too long. So each count
-//! is a conditional write that knows the batch's bounds and whether it was stopped, and each replay looks at
+//! The queue delivers a tick to a second container when the first one stands still for too long. So each count
+//! is a conditional write that checks the batch's bounds and whether it was stopped, and each replay reads
 //! the row again.
 
 use std::collections::BTreeSet;
@@ -25,13 +25,13 @@ use tracing::{info, warn};
 use crate::operations::{Failure, decline};
 use crate::{Replay, send};
 
-/// How many events one tick replays at most: it ends well within an invocation.
+/// The most events that one tick replays: it ends well within an invocation.
 const MAX_TICK: u32 = 20;
 
-/// How many parked events a tick looks at.
+/// The number of parked events that a tick looks at.
 pub(crate) const PAGE: usize = 100;
 
-/// The most batches that wait for each other.
+/// The most batches that run or wait for their turn.
 pub(crate) const MAX_RUNNING: usize = 5;
 
 /// Opens a batch of replays, and sends the tick that drives it.
@@ -62,11 +62,13 @@ pub(crate) async fn open(
     };
     let (batches, version) = read(replay).await?;
     if batches.all().iter().filter(|batch| batch.progress == BatchProgress::Running).count() >= MAX_RUNNING {
-        return Err(decline(format!("{MAX_RUNNING} batches wait already: stop one, or wait for one")));
+        return Err(decline(format!(
+            "{MAX_RUNNING} batches are open already: no batch was opened; stop one, or wait for one"
+        )));
     }
     replay.batches.put(&batches.with(batch.clone()), version).await?;
     info!(batch = batch.id, by = sign_off.by, "a batch of replays was opened");
-    // It is opened, whatever becomes of its tick: who heard otherwise would open a second one.
+    // The batch is open, whether or not its tick was sent: an operator who heard otherwise would open a second one.
     if let Err(error) = send_tick(replay, &batch).await {
         let told = "the tick of a new batch was not sent; the schedule sends one within ten minutes";
         warn!(batch = batch.id, %error, "{told}");
@@ -78,7 +80,7 @@ pub(crate) async fn send_tick(replay: &Replay, batch: &Batch) -> Result<(), Unav
     replay.ticks.send(&Tick { batch: batch.id.clone() }).await
 }
 
-/// Stops a batch. What is on its way goes on, and so does an event that is counted already.
+/// Stops a batch. Events that are on their way go on, and so does an event that is counted already.
 pub(crate) async fn stop(replay: &Replay, id: &str, sign_off: SignOff<'_>) -> Result<Value, Failure> {
     change(replay, id, |batch| batch.stop(sign_off)).await?;
     info!(batch = id, by = sign_off.by, "a batch of replays was stopped");
@@ -90,11 +92,12 @@ pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     Ok(json!(read(replay).await?.0))
 }
 
-/// One tick: replays what the rate allows. Says after how long the tick comes back, or that no batch is left.
+/// One tick: replays what the rate allows. Returns the delay until the tick comes back, or `None` if no batch is
+/// left.
 pub(crate) async fn tick(replay: &Replay, tick: &Tick) -> Option<Duration> {
     match work(replay).await {
         Ok(rest) => rest,
-        // It was stopped, or another container was faster: what is written decides.
+        // The batch was stopped, or another container was faster: what is written decides.
         Err(Failure::Declined(declined)) => {
             info!(batch = tick.batch, %declined, "the batch has changed meanwhile; the lane reads it again at once");
             Some(Duration::ZERO)
@@ -106,7 +109,7 @@ pub(crate) async fn tick(replay: &Replay, tick: &Tick) -> Option<Duration> {
     }
 }
 
-/// Works on the oldest batch that goes on: one after the other, so that the rate of one is in force.
+/// Works on the oldest running batch: one after the other, so that the rate of one is in force.
 async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
     let (batches, _) = read(replay).await?;
     let Some(batch) = batches.running() else { return Ok(None) };
@@ -118,8 +121,8 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
         if sent == MAX_TICK.min(batch.left()) {
             break;
         }
-        // What would be refused costs the batch nothing: neither its count nor its rate. Others act meanwhile, and
-        // what died again since it was listed is not part of the batch any more.
+        // An event that would be declined costs the batch nothing: neither its count nor its rate. Operators act
+        // meanwhile, and an event that died again since it was listed is not part of the batch any more.
         let Some(record) = replayable(replay, row).await?.filter(|record| batch.takes(&record.row)) else { continue };
         if let Some(rest) = wait_for_rate(replay, batch, row).await? {
             return Ok(Some(rest));
@@ -135,7 +138,7 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
     Ok(Some(Duration::ZERO))
 }
 
-/// The record of a row that was listed, unless it is gone, its payload is, or it is stale.
+/// The record of a listed row, unless the row or its payload is gone, or the event is stale.
 pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Record>, Failure> {
     let record = match Record::read(&*replay.records, &row.id).await {
         Ok(record) => record,
@@ -146,7 +149,7 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
     Ok((!held_back).then_some(record))
 }
 
-/// There is nothing to replay on this page: the batch looks at the next one, or is at its end.
+/// Moves the batch to the next page, or ends it: this page has nothing to replay.
 async fn next_page_or_end(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(), Failure> {
     match rows.last() {
         Some(last) if batch.left() > 0 && rows.len() == PAGE => {
@@ -169,7 +172,7 @@ async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Fail
     Ok(())
 }
 
-/// Whether it was done: somebody else may have been faster, or it could not be done after all.
+/// Whether the change was made: another writer may have been faster, or the change was declined.
 pub(crate) fn was_done(done: Result<Row, RequeueError>) -> Result<bool, Unavailable> {
     match done {
         Ok(_) => Ok(true),
@@ -178,7 +181,7 @@ pub(crate) fn was_done(done: Result<Row, RequeueError>) -> Result<bool, Unavaila
     }
 }
 
-/// How long to wait before the event's partners may be called once more by a replay.
+/// The delay until the event's partners may be called once more by a replay.
 async fn wait_for_rate(replay: &Replay, batch: &Batch, row: &Row) -> Result<Option<Duration>, Failure> {
     let flow = replay.flows.flow(&row.flow);
     let partners: BTreeSet<&str> =
@@ -193,7 +196,7 @@ async fn wait_for_rate(replay: &Replay, batch: &Batch, row: &Row) -> Result<Opti
     Ok(None)
 }
 
-/// From 200 to 600 milliseconds, so that partners do not feel a beat.
+/// A random pause of 200 to 600 milliseconds, so that a partner sees no regular bursts.
 fn jitter(replay: &Replay) -> Duration {
     Duration::from_millis(200) + Duration::from_millis(400).mul_f64(replay.chance.unit())
 }
@@ -213,5 +216,5 @@ async fn change(replay: &Replay, id: &str, change: impl Fn(&mut Batch) -> Result
             written => return Ok(written.map(drop)?),
         }
     }
-    Err(decline("others are changing batches right now: try again"))
+    Err(decline("the batches are being changed by others at this moment: nothing was changed; try again"))
 }

@@ -1,4 +1,4 @@
-//! Taking dead letters in.
+//! Dead letters: each becomes a parked record.
 
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(crate) async fn handle(replay: &Replay, batch: SqsEvent) -> Value {
     serde_json::to_value(kept).unwrap_or_default()
 }
 
-/// Makes a record of each letter. What is returned stays on the queue.
+/// Parks each letter. Returns the ids of the messages that stay on the queue.
 pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> {
     let mut kept = Vec::new();
     let (mut ticks, mut dead) = (Vec::new(), Vec::new());
@@ -44,7 +44,7 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
             }
         }
     }
-    // The dead first: the lane has time. One tick drives it, and the others go.
+    // Dead letters come first: the lane has time. One tick drives it, and the others are deleted.
     if let Some((tick, letter)) = ticks.into_iter().next() {
         kept.extend(drive_lane(replay, tick, letter).await);
     }
@@ -61,14 +61,14 @@ async fn drive_lane(replay: &Replay, tick: Tick, letter: Received) -> Option<Str
     Some(letter.message_id)
 }
 
-/// Makes a record of one event: its payload first, then its row, so that what is listed can be
+/// Parks one event: its payload first, then its row, so that every listed event can be
 /// replayed. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
 async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp) -> Result<bool, WriteError> {
     let seen = replay.records.row(&event.id).await?;
     let next = match &seen {
         None => Row::unaccounted(event, otherwise, now).park(now),
         Some(row) if has_moved_on(row, event) => return Ok(false),
-        // The queue gave up on it while a worker still holds it. The lease ends before the letter
+        // The queue gave up on the event while a worker still holds it. The lease ends before the letter
         // comes back.
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
         Some(row) => row.clone().park(now),
@@ -81,7 +81,7 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
 
 /// Whether the letter is a copy: of an event that is settled, parked already, or replayed since.
 ///
-/// What died after a replay is parked by any letter, an older one too. The message from before the
+/// An event that died after a replay is parked by any letter, an older one too. The message from before the
 /// replay may have claimed it, and the queue drops the letter of the later one as a copy.
 fn has_moved_on(row: &Row, event: &Event) -> bool {
     match row.state {

@@ -1,6 +1,6 @@
-//! The replay function: it owns everything that is parked.
+//! The replay function: it parks dead letters, and does what operators ask.
 //!
-//! The dead letter queue feeds it, and operators ask it. A FIFO queue can be neither searched nor
+//! The dead letter queue feeds it, and operators invoke it. A FIFO queue can be neither searched nor
 //! picked from, and its retention ends; so each dead letter becomes a record, and from then on
 //! operators work on records.
 
@@ -33,45 +33,45 @@ pub use plans::PlanSeen;
 pub use switches::Span;
 pub use widget::{Access, Console};
 
-/// What the replay works with.
+/// The ports of the replay function.
 pub struct Replay {
-    /// The ledger.
+    /// The ledger, for operators.
     pub records: Box<dyn Records>,
-    /// What was applied last, of each entity.
+    /// The event that was applied last, for each entity.
     pub latest: Box<dyn Latest>,
-    /// The queue of events.
+    /// The queue of events, to send replays.
     pub queue: Box<dyn Queue>,
-    /// How much is on it.
+    /// The depth of the queue of events.
     pub depths: Box<dyn Depths>,
-    /// Batches of replays.
+    /// The batches of replays.
     pub batches: Box<dyn BatchStore>,
-    /// What drives them.
+    /// The ticks that drive the batches.
     pub ticks: Box<dyn Ticks>,
-    /// The queue of dead letters, to postpone the lane's tick.
+    /// The visibility of dead letters, to postpone the lane's tick.
     pub visibility: Box<dyn Visibility>,
-    /// How often a partner may be called by replays.
+    /// The replay rate of each partner.
     pub limiter: Limiter,
-    /// Chance, for jitter.
+    /// Random numbers, for jitter.
     pub chance: Box<dyn Chance>,
     /// Short sleeps, between two replays of a batch.
     pub sleep: Box<dyn Sleep>,
-    /// The switchboard.
+    /// The switchboard, to be turned.
     pub boards: Box<dyn Boards>,
-    /// The flows, by which switches are judged.
+    /// The flows, against which switches are checked.
     pub flows: Flows,
-    /// The time.
+    /// The clock.
     pub clock: Box<dyn Clock>,
 }
 
-/// The schedule's work could not be done: something did not answer.
+/// The schedule's work was not done: a port did not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("the schedule: {0}")]
+#[error("the schedule's work was not done: {0}")]
 pub struct ScheduleFailed(String);
 
-/// A dashboard's widget, or what [`handle`] takes. The console of viewers takes nothing else.
+/// Answers an invocation: a dashboard's widget, or what [`handle`] takes. The viewers' console takes only widgets.
 ///
-/// Nobody reads what the schedule is answered. So its invocation fails where others would be told that
-/// something is unavailable: Lambda asks again, and the alarm on its errors sees it.
+/// No operator reads the answer to the schedule. So its invocation fails where an operator would be told that
+/// a port did not answer: Lambda invokes it again, and the alarm on its errors sees it.
 pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, ScheduleFailed> {
     if let Some(caller) = console.caller {
         sign(&mut payload, caller);
@@ -84,7 +84,7 @@ pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, S
         Some(call) => widget::answer(console, &call).await,
         None if console.access == Access::Operate => handle(console.replay, payload).await,
         None => {
-            json!({"error": "this function is a widget of a dashboard, to look: operators use the replay function"})
+            json!({"error": "this function only shows the dashboard's widget: nothing was done; operators invoke the replay function"})
         }
     };
     match answer["error"].as_str() {
@@ -93,10 +93,10 @@ pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, S
     }
 }
 
-/// Puts the name that Lambda gives of the caller in the place of the one that the caller gives.
+/// Replaces the name that the caller states by the one that Lambda gives.
 ///
-/// Lambda knows one only of those who come with a Cognito identity. Of others it tells a function nothing:
-/// then `by` is somebody's word, and CloudTrail has the credentials beside the id of the request.
+/// Lambda knows a name only of callers with a Cognito identity. Of others it tells a function nothing:
+/// then `by` is what the caller states, and CloudTrail has the credentials beside the id of the request.
 fn sign(payload: &mut Value, caller: &str) {
     for stated in ["/by", "/widgetContext/forms/all/by"] {
         if let Some(by) = payload.pointer_mut(stated) {
@@ -105,7 +105,7 @@ fn sign(payload: &mut Value, caller: &str) {
     }
 }
 
-/// A batch of dead letters, or an operator's request: both arrive as a plain invocation.
+/// Handles a batch of dead letters, or an operator's request: both arrive as a plain invocation.
 pub async fn handle(replay: &Replay, payload: Value) -> Value {
     match serde_json::from_value::<SqsEvent>(payload.clone()) {
         Ok(batch) => letters::handle(replay, batch).await,

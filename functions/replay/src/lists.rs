@@ -1,4 +1,4 @@
-//! Looking over what is parked.
+//! Lists of parked events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(crate) async fn list(replay: &Replay, limit: usize, filter: &Filter) -> Resu
     Ok(json!({"parked": lines, "matching": rows.len(), "more": more}))
 }
 
-/// What the parked events died of, the most frequent first.
+/// The reasons of the parked events, the most frequent first.
 pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, Failure> {
     let (rows, more) = newest(replay, filter).await?;
     let mut reasons: BTreeMap<(&str, &str), (usize, &Row)> = BTreeMap::new();
@@ -42,8 +42,8 @@ pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, F
     Ok(json!({"reasons": lines, "matching": rows.len(), "more": more}))
 }
 
-/// The newest parked events, and where these are not all, the oldest: those a batch takes first, so that what it
-/// crashed over is among them.
+/// The newest parked events, and where these are not all, the oldest, too: a batch takes those first, so an event
+/// that it crashed over is among them.
 pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
     let (mut rows, more) = newest(replay, &Filter::default()).await?;
     if more {
@@ -59,13 +59,13 @@ pub(crate) async fn newest(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>
     Ok(filtered(replay.records.parked(Filter::MAX_SCANNED).await?, filter))
 }
 
-/// The oldest, and whether there may be newer ones.
+/// The oldest parked events that a filter takes, and whether there may be newer ones.
 pub(crate) async fn oldest(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
     let (began, now) = (Timestamp::from_secs(0), replay.clock.now());
     Ok(filtered(replay.records.waiting(began, now, Filter::MAX_SCANNED).await?, filter))
 }
 
-/// Those that a filter takes, and whether the look was cut short.
+/// The rows that a filter takes, and whether the scan was cut short.
 fn filtered(rows: Vec<Row>, filter: &Filter) -> (Vec<Row>, bool) {
     let more = rows.len() == Filter::MAX_SCANNED;
     (rows.into_iter().filter(|row| filter.takes(row)).collect(), more)

@@ -1,4 +1,4 @@
-//! What operators ask for: one JSON request each.
+//! The operators' requests: one JSON object each.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,30 +20,30 @@ use crate::{Replay, lane, send, version, view};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
-    /// The newest parked events.
+    /// Lists the newest parked events.
     List {
-        /// How many at most.
+        /// The most events in the answer.
         #[serde(default = "default_limit")]
         limit: usize,
-        /// Which.
+        /// The filter on the events.
         #[serde(default)]
         only: Filter,
     },
-    /// What parked events died of, and how many.
+    /// Counts the parked events by flow and reason.
     Reasons {
-        /// Which.
+        /// The filter on the events.
         #[serde(default)]
         only: Filter,
     },
-    /// What a replay would do for each event and each effect.
+    /// Plans a replay, for each event and each effect. Nothing is replayed.
     Plan {
-        /// Of these events; without any, of what is taken by `only`.
+        /// The events to plan for; without any, those that `only` takes.
         #[serde(default)]
         ids: Vec<EventId>,
-        /// Which.
+        /// The filter on the events.
         #[serde(default)]
         only: Filter,
-        /// How many at most.
+        /// The most events of the plan.
         #[serde(default = "default_limit")]
         max: usize,
     },
@@ -51,144 +51,144 @@ pub enum Operation {
     Apply {
         /// The plan's events, each with its hash.
         events: Vec<PlanSeen>,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// Replays many, slowly: the lane takes them one after the other.
+    /// Opens a batch: the lane replays its events slowly, one after the other.
     Batch {
-        /// Which.
+        /// The filter on the events.
         #[serde(default)]
         only: Filter,
-        /// How many at most.
+        /// The most events that the batch replays.
         #[serde(default = "default_max")]
         max: u32,
-        /// How many a minute for each integration.
+        /// The replay rate of each integration, in events a minute.
         #[serde(default = "default_rate")]
         rate: u32,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
     /// Stops a batch.
     Stop {
         /// The batch's id.
         batch: String,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// What the schedule does: lets questions lapse, and replays what may have healed.
+    /// Does the schedule's work: lets questions lapse, and replays events that may succeed now.
     Schedule,
-    /// Everything about one event.
+    /// Shows one event in full.
     Show {
-        /// Its id.
+        /// The event's id.
         id: EventId,
     },
     /// Sends one event through the queue again.
     Replay {
-        /// Its id.
+        /// The event's id.
         id: EventId,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
-        /// The version of the row that was looked at; it is refused if the row has changed since.
+        /// The version of the row that the operator saw; another one is declined.
         version: Option<String>,
     },
-    /// Holds calls back: of a flow, of an integration, or all of them.
+    /// Pauses calls: of a flow, of an integration, or all of them.
     Pause {
-        /// The flow.
+        /// The flow, if one is paused.
         flow: Option<String>,
-        /// Or the integration.
+        /// The integration, if one is paused.
         integration: Option<String>,
-        /// For how long, as `30m`; without it, until it is resumed.
+        /// The length of the pause, as `30m`; without it, an operator resumes the calls.
         r#for: Option<Span>,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// Lets calls go on.
+    /// Ends a pause.
     Resume {
-        /// The flow.
+        /// The flow, if one is resumed.
         flow: Option<String>,
-        /// Or the integration.
+        /// The integration, if one is resumed.
         integration: Option<String>,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// Turns a flow's safe mode on, or that of all flows; for no time at all, off.
+    /// Turns a flow's safe mode on, or that of all flows; with `0s`, off.
     SafeMode {
-        /// The flow.
+        /// The flow; without it, all flows.
         flow: Option<String>,
-        /// For how long, as `30m`.
+        /// The length of safe mode, as `30m`.
         r#for: Span,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// Changes a flow's retry policy, in what is named; in nothing, it is the flow's own again.
+    /// Changes fields of a flow's retry policy; with none, the flow's own policy is in force again.
     Policy {
-        /// The flow.
+        /// The flow's name.
         flow: String,
-        /// What is changed: `{"max_attempts": 5}`.
+        /// The changed fields: `{"max_attempts": 5}`.
         retry: Map<String, Value>,
-        /// Who wants it.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// The positions of all switches.
+    /// Shows the switches and the newest batches.
     Status,
-    /// Approves what awaits it: what each of these would do, as it was seen.
+    /// Approves the plans of events that await it, as the operator saw them.
     Approve {
         /// The events, each with the hash of its plan.
         questions: Vec<QuestionSeen>,
-        /// Who approves.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// Says no to what awaits approval.
+    /// Rejects the plans of events that await approval.
     Reject {
         /// The events, each with the hash of its plan.
         questions: Vec<QuestionSeen>,
-        /// Who rejects.
+        /// The operator's name.
         by: String,
-        /// Why.
+        /// The operator's reason.
         reason: String,
     },
-    /// Gives up on a dead letter for good.
+    /// Gives up on a parked event for good.
     Drop {
-        /// Its id.
+        /// The event's id.
         id: EventId,
-        /// Who signs for it.
+        /// The name of the operator who signs off.
         by: String,
-        /// Why it is not worth another try.
+        /// The reason why the event is not worth another try.
         reason: String,
-        /// The version of the row that was looked at; it is refused if the row has changed since.
+        /// The version of the row that the operator saw; another one is declined.
         version: Option<String>,
     },
-    /// Says of an effect whether it happened, where nobody could know.
+    /// Records whether an effect happened, where its outcome is unknown.
     Resolve {
         /// The event's id.
         id: EventId,
-        /// The effect's.
+        /// The effect's id.
         effect: String,
-        /// What a look into the partner's own records showed.
+        /// The verdict, from a look into the partner's own records.
         verdict: EffectVerdict,
-        /// Who looked.
+        /// The name of the operator who looked.
         by: String,
-        /// Why it is so.
+        /// The grounds of the verdict.
         reason: String,
-        /// The version of the row that was looked at; it is refused if the row has changed since.
+        /// The version of the row that the operator saw; another one is declined.
         version: Option<String>,
     },
 }
@@ -206,23 +206,23 @@ impl Operation {
     }
 }
 
-/// An event that awaits approval, and what somebody saw that it would do.
+/// An event that awaits approval, and the plan that the operator saw.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionSeen {
-    /// The event.
+    /// The event's id.
     pub id: EventId,
-    /// The hash of what would be done.
+    /// The hash of the plan.
     pub hash: String,
 }
 
-/// An operator's word on an effect.
+/// An operator's verdict on an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EffectVerdict {
-    /// It happened, with this result for the effects after it.
+    /// The effect happened, with this result for the effects after it.
     Happened(Value),
-    /// It did not.
+    /// The effect did not happen.
     DidNotHappen,
 }
 
@@ -238,25 +238,34 @@ fn default_rate() -> u32 {
     Batch::DEFAULT_RATE
 }
 
-/// The longest result that an operator may state. It lives in the ledger's row.
+/// The longest result that an operator may state, in bytes. It lives in the ledger's row.
 const MAX_RESULT: usize = 256;
 
-const HOW: &str = r#"write {"op": "list"}, {"op": "show", "id": "…"}, {"op": "replay", "id": "…", "by": "…", "reason": "…"}, {"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "by": "…", "reason": "…"}, {"op": "pause", "flow": "…", "for": "30m", "by": "…", "reason": "…"}, or the ops reasons, plan, apply, batch, stop, approve, reject, drop, resume, safe_mode, policy and status"#;
+const HOW: &str = concat!(
+    r#"write a JSON object. To look: {"op": "list"}, {"op": "reasons"}, {"op": "show", "id": "…"}, "#,
+    r#"{"op": "plan", "ids": ["…"]}, {"op": "status"}. To change something, with "by": "…" and "reason": "…" besides: "#,
+    r#"{"op": "replay", "id": "…"}, {"op": "apply", "events": [{"id": "…", "hash": "…"}]}, "#,
+    r#"{"op": "batch", "only": {"flow": "…"}, "max": 20, "rate": 5}, {"op": "stop", "batch": "…"}, "#,
+    r#"{"op": "approve" or "reject", "questions": [{"id": "…", "hash": "…"}]}, {"op": "drop", "id": "…"}, "#,
+    r#"{"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}}, "#,
+    r#"{"op": "pause", "flow" or "integration": "…", "for": "30m"}, {"op": "resume", "flow" or "integration": "…"}, "#,
+    r#"{"op": "safe_mode", "flow": "…", "for": "2h"}, {"op": "policy", "flow": "…", "retry": {"max_attempts": 5}}"#,
+);
 
-/// Why an operation was not done.
+/// The reason why an operation was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It must not be done; the sentence says why.
+    /// The operation is declined; the sentence says why.
     #[error(transparent)]
     Declined(#[from] Declined),
     /// The ledger or the queue did not answer. A change may have been made, or a part of it.
-    #[error("{0}; nothing is lost: see how things stand before you try again")]
+    #[error("{0}; a change may have been made, or a part of it: look at `show` or `status` before you try again")]
     Unavailable(#[from] Unavailable),
 }
 
 impl Failure {
-    /// The failure as an answer. Whoever asked for a change must look before they ask again where it says
-    /// `unavailable`; a declined changes nothing.
+    /// The failure as an answer. With `unavailable`, the operator must look before they ask again; a declined
+    /// operation has changed nothing.
     pub(crate) fn answer(&self) -> Value {
         match self {
             Failure::Declined(_) => json!({"error": self.to_string()}),
@@ -264,7 +273,7 @@ impl Failure {
         }
     }
 
-    /// The failure as what became of one of several events. It is logged, for the operation goes on.
+    /// The failure as the fate of one of several events. It is logged, for the operation goes on.
     pub(crate) fn answer_for(&self, id: &EventId) -> Value {
         warn!(event = %id, error = %self, "the operation was not done for this event; it goes on with the others");
         let mut answer = self.answer();
@@ -285,7 +294,9 @@ impl From<RequeueError> for Failure {
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Fenced => decline("somebody else changed it meanwhile: look again before you decide"),
+            WriteError::Fenced => decline(
+                "another operator or worker changed it meanwhile: nothing was done; look again before you decide",
+            ),
             WriteError::Unavailable(unavailable) => unavailable.into(),
         }
     }
@@ -304,7 +315,7 @@ pub(crate) async fn handle(replay: &Replay, payload: Value) -> Value {
     done.unwrap_or_else(|failure| failure.answer())
 }
 
-/// Does what an operator asks for by this name, and logs that it was not done.
+/// Does an operation that was asked for by this name, and logs if it was not done.
 pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -> Result<Value, Failure> {
     let event = operation.event().cloned();
     operate(replay, operation).await.inspect_err(|error| {
@@ -312,7 +323,7 @@ pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -
     })
 }
 
-/// Does what an operator asks for.
+/// Does an operation.
 pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
     match operation {
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
@@ -363,7 +374,7 @@ async fn replay_one(
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }
 
-/// Answers many questions. Each has its own fate: one that is refused does not hold back the others.
+/// Answers questions. Each has its own fate: one that is declined does not hold back the others.
 async fn decide(
     replay: &Replay,
     questions: Vec<QuestionSeen>,
@@ -371,7 +382,7 @@ async fn decide(
     sign_off: SignOff<'_>,
 ) -> Result<Value, Failure> {
     if questions.is_empty() || questions.len() > MAX_LIMIT {
-        return Err(decline(format!("name 1 to {MAX_LIMIT} questions: {{\"id\": \"…\", \"hash\": \"…\"}} each")));
+        return Err(decline(format!("name 1 to {MAX_LIMIT} questions, each as {{\"id\": \"…\", \"hash\": \"…\"}}")));
     }
     let mut answered = Vec::new();
     for QuestionSeen { id, hash } in questions {
@@ -404,7 +415,7 @@ async fn drop_event(
     Ok(json!({"id": id, "state": next.state}))
 }
 
-/// Writes an operator's word down. The event stays parked: a replay takes it on from there.
+/// Records an operator's verdict. The event stays parked: a replay goes on from there.
 async fn resolve(
     replay: &Replay,
     id: &EventId,
@@ -415,7 +426,9 @@ async fn resolve(
 ) -> Result<Value, Failure> {
     let happened = match verdict {
         EffectVerdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
-            return Err(decline(format!("the result must be at most {MAX_RESULT} bytes: name an id, not a record")));
+            return Err(decline(format!(
+                "the result has more than {MAX_RESULT} bytes: state the partner's id, not its record"
+            )));
         }
         EffectVerdict::Happened(result) => Some(result),
         EffectVerdict::DidNotHappen => None,

@@ -1,4 +1,4 @@
-//! What a replay would do, before it does it.
+//! Plans of replays: what a replay would do.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,17 +15,17 @@ use crate::lists::{MAX_LIMIT, oldest};
 use crate::operations::{Failure, decline};
 use crate::{Replay, send, version};
 
-/// One event of a plan, as it was seen.
+/// One event of a plan, as the operator saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanSeen {
-    /// The event.
+    /// The event's id.
     pub id: EventId,
-    /// The hash of what would be done for it, as of the row that was seen.
+    /// The hash of the event's plan, as of the row that was seen.
     pub hash: String,
 }
 
-/// What a replay would do for one event, as of its row.
+/// The plan for one event, as of its row.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PlannedEvent {
     pub(crate) id: EventId,
@@ -33,30 +33,30 @@ pub(crate) struct PlannedEvent {
     state: State,
     version: String,
     pub(crate) steps: Vec<PlannedEffect>,
-    /// Why it would not be replayed.
+    /// The reason why the event would not be replayed.
     pub(crate) blocked: Option<String>,
     pub(crate) hash: String,
 }
 
-/// What would become of one effect.
+/// The fate of one effect.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PlannedEffect {
     pub(crate) effect: String,
     pub(crate) fate: &'static str,
 }
 
-/// What a batch would take first: the oldest that can be replayed, and as far as there is room, those that
-/// cannot. Says also whether there may be newer ones.
+/// The events that a batch would take first: the oldest that can be replayed, and as far as there is room, those
+/// that cannot. Returns also whether there may be newer ones.
 pub(crate) async fn taken_first(replay: &Replay, filter: &Filter, max: usize) -> Result<(Vec<EventId>, bool), Failure> {
     let (mut rows, more) = oldest(replay, filter).await?;
     rows.sort_by_key(|row| row.may_replay().is_err());
     Ok((rows.into_iter().map(|row| row.id).take(max.clamp(1, MAX_LIMIT)).collect(), more))
 }
 
-/// Says for each event and each effect what a replay would do. Nothing else happens.
+/// Plans a replay, for each event and each effect. Nothing is replayed.
 pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<PlannedEvent>, Failure> {
     if ids.len() > MAX_LIMIT {
-        return Err(decline(format!("name at most {MAX_LIMIT} events")));
+        return Err(decline(format!("a plan takes at most {MAX_LIMIT} events: name fewer")));
     }
     let mut plan = Vec::new();
     for id in ids {
@@ -67,7 +67,7 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<Planned
     Ok(plan)
 }
 
-/// A plan for operators, with one hash over all of it: of these events, or of what a batch would take first.
+/// A plan for operators, with one hash over all of it: of these events, or of those that a batch would take first.
 pub(crate) async fn plan_for_operator(
     replay: &Replay,
     ids: Vec<EventId>,
@@ -90,7 +90,8 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<
     let changed: Vec<&PlannedEvent> =
         plan.iter().zip(seen).filter(|(now, seen)| now.hash != seen.hash).map(|(now, _)| now).collect();
     if !changed.is_empty() {
-        let why = "the plan is not true any more: nothing was replayed; look at what changed, and plan again";
+        let why =
+            "the events have changed since they were planned: nothing was replayed; see `changed`, and plan again";
         return Ok(json!({"error": why, "changed": changed}));
     }
     let mut applied = Vec::new();
@@ -104,8 +105,8 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<
     Ok(json!({"applied": applied}))
 }
 
-/// Replays an event as it was planned a moment ago. What the plan holds back is not sent, even where a replay
-/// could find out; and the row may have changed since, for others act while the first of many are sent.
+/// Replays an event as it was planned a moment ago. An event that the plan holds back is not sent, even where a
+/// replay could clear it up; and the row may have changed since, for others act while the first of many are sent.
 async fn apply_one(replay: &Replay, planned: &PlannedEvent, sign_off: SignOff<'_>) -> Result<Row, Failure> {
     if let Some(why) = &planned.blocked {
         return Err(decline(why));
@@ -128,16 +129,18 @@ fn plan_of_event(replay: &Replay, Record { row, event }: Record, overtaken: Opti
         fates.map(|(effect, fate)| PlannedEffect { effect: effect.clone(), fate: fate.as_str() }).collect();
     let blocked = match (row.may_replay(), &event) {
         (Err(declined), _) => Some(declined.to_string()),
-        (Ok(()), None) => Some("its payload is not kept".to_owned()),
+        (Ok(()), None) => Some("its payload is not kept: it cannot be replayed now".to_owned()),
         (Ok(()), Some(_)) => overtaken,
     };
-    let blocked = blocked.or_else(|| Some(format!("nobody knows whether {} happened", unknown?)));
+    let blocked = blocked.or_else(|| {
+        Some(format!("the outcome of `{}` is unknown: look in the partner's records, then `resolve` it", unknown?))
+    });
     let version = version::of(&row);
     let hash = fingerprint(&json!([row.id, version, plan.as_ref().map(Plan::hash), steps, blocked]));
     PlannedEvent { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
 }
 
-/// Whether an earlier call of an effect that failed may have happened, and its partner cannot tell any more. A
+/// Whether an earlier call of a failed effect may have happened, and its partner cannot be asked any more. A
 /// replay would not call it.
 fn is_beyond_asking(replay: &Replay, row: &Row, effect: &Effect) -> bool {
     let trust = |entry: &Entry| replay.flows.trust(effect, entry.since, replay.clock.now());

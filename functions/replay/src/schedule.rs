@@ -1,5 +1,5 @@
-//! What runs every ten minutes, with nobody asking: what crashes left behind goes on, questions lapse, and what
-//! may have healed is replayed.
+//! The schedule: every ten minutes it repairs what crashes left behind, lets questions lapse, and replays events
+//! that may succeed now.
 
 use serde_json::{Value, json};
 use shared::ledger::batch::{Batch, Filter};
@@ -11,17 +11,17 @@ use crate::lane::{MAX_RUNNING, PAGE, open, read, replayable, send_tick, was_done
 use crate::lists::both_ends;
 use crate::operations::Failure;
 
-/// What the schedule replays at most, each time.
+/// The most events that the schedule replays, each time.
 const MAX_SCHEDULED: usize = 20;
 
-/// How often the schedule replays one event at most. What three replays did not heal is a human's.
+/// The most replays of one event by the schedule. An event that three replays did not settle is left to an operator.
 const MAX_REPLAYS: u32 = 3;
 
-/// What the schedule does: the lane is driven on, what somebody crashed over is sent, questions that nobody
-/// answered in time are no-ops, and what may have healed by itself is replayed.
+/// Does the schedule's work: it drives the lane on, sends the events whose senders crashed, turns expired questions
+/// into no-ops, and replays events that may succeed now.
 pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
-    // A crash between a batch and its tick leaves a batch that nothing drives, and the queue forgets a tick
-    // after two weeks. One too many is harmless: it goes with the next that comes.
+    // A crash between a batch and its tick leaves a batch without a tick, and the queue forgets a tick
+    // after two weeks. One tick too many is harmless: the next invocation deletes it.
     if let Some(batch) = read(replay).await?.0.running() {
         send_tick(replay, batch).await?;
     }
@@ -39,8 +39,8 @@ pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
     Ok(json!({"sent": sent, "lapsed": lapsed, "opened": open_healing_batches(replay, &rows).await?}))
 }
 
-/// Replays what may have healed by itself: what failed as often as the policy allows, and was not refused. It
-/// waits for its turn behind what operators want.
+/// Opens batches for events that may succeed now: the partner failed as often as the policy allows, and did not
+/// reject them. The schedule waits until no operator's batch is running.
 async fn open_healing_batches(replay: &Replay, rows: &[Row]) -> Result<Vec<Value>, Failure> {
     let mut opened = Vec::new();
     if read(replay).await?.0.running().is_some() {
@@ -68,8 +68,8 @@ async fn open_healing_batches(replay: &Replay, rows: &[Row]) -> Result<Vec<Value
     Ok(opened)
 }
 
-/// How many of these a batch could send, as far as it matters. What is stale stays parked, and must not take the
-/// place of others each time.
+/// The number of these events that a batch could send, up to `most`. Stale events stay parked, and must not take
+/// the place of others each time.
 async fn replayable_among<'r>(
     replay: &Replay,
     rows: impl Iterator<Item = &'r Row>,

@@ -8,11 +8,11 @@ use shared::operate::stale;
 
 use crate::{Replay, version};
 
-/// Sends a parked event through the queue again, as the row that `next` makes of it. Where somebody says
-/// which version of the row was `seen`, another one is refused: who comes second hears of the first.
+/// Sends a parked event through the queue again, as the row that `next` makes of it. If `seen` names a version
+/// of the row, another one is declined: the second of two operators hears of the first.
 ///
-/// What a newer event has overtaken is refused here, where somebody hears it. The processor asks again: it
-/// alone knows what was applied before its turn.
+/// A stale event is declined here, where an operator hears it. The processor checks again: it
+/// alone knows what was applied before the event's turn.
 pub(crate) async fn send_again(
     replay: &Replay,
     id: &EventId,
@@ -22,12 +22,12 @@ pub(crate) async fn send_again(
     let record = Record::read(&*replay.records, id).await?;
     version::check(&record.row, seen)?;
     if let Some(why) = overtaken(replay, &record).await? {
-        return Err(Declined(format!("{id} is stale: {why}")).into());
+        return Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into());
     }
     record.send(&*replay.records, &*replay.queue, next).await
 }
 
-/// Why a replay of an event would be held back, if a newer one of its entity was applied.
+/// The reason why an event is stale, if a newer one of its entity was applied.
 pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option<String>, Unavailable> {
     match replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) {
         Some((flow, event)) => stale::overtaken(&*replay.latest, flow, event).await,

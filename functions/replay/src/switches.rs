@@ -1,4 +1,4 @@
-//! What operators switch at run time, with no deploy.
+//! The operators' switches: pauses, safe mode, retry policies.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tracing::info;
 use crate::operations::{Failure, Operation, decline};
 use crate::{Replay, lane};
 
-/// How long a switch is on, as `30m`.
+/// The length of a pause or of safe mode, as `30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 
@@ -27,7 +27,7 @@ pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value,
     Ok(json!({"version": version, "board": board}))
 }
 
-/// The positions of all switches, the latest turns, and the newest batches.
+/// The switches that are on, the latest turns, and the newest batches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     let (board, version) = switchboard::read(&*replay.boards).await?;
     Ok(json!({"version": version, "board": board, "batches": lane::status(replay).await?}))

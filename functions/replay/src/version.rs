@@ -1,4 +1,4 @@
-//! Which version of a row somebody saw.
+//! The version of a row, so that an operator decides on what they saw.
 
 use shared::ledger::{Declined, Row};
 
@@ -7,12 +7,13 @@ pub(crate) fn of(row: &Row) -> String {
     format!("{}.{}", row.epoch, row.step)
 }
 
-/// Refuses a decision on a row that is not as it was seen. Without a version, whatever it is will do.
+/// Declines a decision on a row that has changed since it was seen. Without a version, any row will do.
 pub(crate) fn check(row: &Row, seen: Option<&str>) -> Result<(), Declined> {
     match seen {
-        Some(seen) if seen != of(row) => {
-            Err(Declined(format!("{} has changed since you looked at it: look again before you decide", row.id)))
-        }
+        Some(seen) if seen != of(row) => Err(Declined(format!(
+            "{} has changed since you looked at it: nothing was done; look again before you decide",
+            row.id
+        ))),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! What operators see: ids, states and reasons in full, payloads only masked.
+//! The operators' view of events: ids, states and reasons in full, payloads only masked.
 
 use serde_json::{Value, json};
 use shared::arrival::event::Event;

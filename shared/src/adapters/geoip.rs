@@ -1,4 +1,4 @@
-//! Places of IP addresses, from a file in MaxMind's format.
+//! The database of places: a file in MaxMind's format.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::effects::findings::Places;
 /// The database of places.
 pub struct MaxMindPlaces(Reader<Vec<u8>>);
 
-/// The database of places is not readable.
+/// The reason why the database of places is not usable.
 #[derive(Debug, thiserror::Error)]
 #[error("the database of places {path} is not readable: {error}")]
 pub struct PlacesError {

@@ -1,7 +1,7 @@
 //! Calls to partners, over one pooled HTTP client.
 //!
-//! hyper rather than a client on top of it: the SDK brings hyper and rustls already, and what a
-//! fuller client adds (redirects, cookies, proxies, decompression) is what an effect must not have. A
+//! hyper rather than a client on top of it: the SDK brings hyper and rustls already, and the extras of a
+//! fuller client (redirects, cookies, proxies, decompression) are what an effect must not have. A
 //! redirect would take the request to a host that no integration names.
 
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::effects::outcome::{NoAnswer, PartnerAnswer};
 use crate::effects::request::{PartnerRequest, Partners};
 
-/// What is read of an answer. Only a few picked values are kept of it.
+/// The most bytes of an answer that are read. Only a few picked values are kept of it.
 const MAX_ANSWER: usize = 64 * 1024;
 
 type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
@@ -97,12 +97,12 @@ fn build(url: String, request: PartnerRequest) -> Result<Request<Full<Bytes>>, h
     call.body(Full::new(body))
 }
 
-/// How long a connection is tried. What was not connected was not sent, and can be tried again; what runs into the
-/// call's own time-out may have been.
+/// The timeout of a connection. A request that was not connected was not sent, and can be tried again; a request that
+/// runs into the call's own timeout may have been sent.
 const CONNECT: Duration = Duration::from_millis(1500);
 
 /// How long a connection is kept for the next call. Many servers hang up after five seconds, which a frozen
-/// function does not hear: a call on such a connection would be lost for nothing.
+/// function does not notice: a call on such a connection would be lost for nothing.
 const IDLE: Duration = Duration::from_secs(4);
 
 fn pool() -> Result<Pool, NoAnswer> {

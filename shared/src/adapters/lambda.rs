@@ -1,4 +1,4 @@
-//! Batches of messages, as Lambda hands them over and wants them reported.
+//! Batches of messages, as Lambda delivers them and wants them reported.
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 

@@ -1,4 +1,4 @@
-//! One HTTP request of a sender, before anything is known to be true about it.
+//! Deliveries: one HTTP request of a sender, before it is verified.
 
 use std::collections::BTreeMap;
 

@@ -9,24 +9,24 @@ use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
 use crate::flows::Flow;
 
-/// An event whose sender is proven and whose fields are trimmed.
+/// An event whose sender is verified and whose payload is trimmed to its schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its id, derived from its key.
+    /// The event's id, derived from its key.
     pub id: EventId,
-    /// The flow that acts on it.
+    /// The flow that acts on the event.
     pub flow: String,
-    /// The version of the schema that it matched.
+    /// The version of the schema that the payload matched.
     pub version: u32,
-    /// Who sent it.
+    /// The source that sent the event.
     pub source: String,
-    /// When it arrived.
+    /// The moment when the intake received the event.
     pub received_at: Timestamp,
-    /// The trace that it belongs to.
+    /// The trace that the event belongs to.
     pub trace: Trace,
-    /// Its message group: events of one group are processed in order.
+    /// The message group: events of one group are processed in order.
     pub group: String,
-    /// How often it was sent through the queue again: replayed, or approved.
+    /// The number of times that the event was sent through the queue again: replayed, or approved.
     #[serde(default)]
     pub replay: u32,
     /// The fields that the flow's schema lists.
@@ -56,7 +56,7 @@ impl Event {
         })
     }
 
-    /// A message that is no event, as the record that is kept of it.
+    /// The event that stands for a message which is no event, so that a record can be kept of it.
     pub fn malformed(message_id: &str, body: &str, now: Timestamp) -> Self {
         Event {
             id: EventId::named(message_id),
@@ -71,23 +71,23 @@ impl Event {
         }
     }
 
-    /// Whether it comes again, and not for the first time.
+    /// Whether the event was sent through the queue again.
     pub fn is_replay(&self) -> bool {
         self.replay > 0
     }
 
-    /// The header fields that make a request a span of the event's trace. A replay says that it is one:
-    /// its trace is the first delivery's.
+    /// The header fields that make a request a span of the event's trace. A replay carries a mark: its trace is the
+    /// first delivery's.
     pub fn trace_headers(&self, span: u64) -> Vec<(String, String)> {
         let parent = ("traceparent".to_owned(), self.trace.child(span).to_string());
         let replay = self.is_replay().then(|| ("tracestate".to_owned(), format!("ledgerline=replay:{}", self.replay)));
         [parent].into_iter().chain(replay).collect()
     }
 
-    /// What the queue deduplicates by.
+    /// The deduplication id of the event's message.
     ///
     /// SQS remembers an id for five minutes after delivery, too: a replay under the first id would
-    /// be swallowed with a success. So the id carries the replay's number.
+    /// be dropped with a success. So the id carries the replay number.
     pub fn deduplication_id(&self) -> String {
         match self.replay {
             0 => self.id.to_string(),

@@ -1,4 +1,4 @@
-//! The key: what makes two deliveries the same event.
+//! Keys: two deliveries with the same key are the same event.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::base::id::{EventId, Parts, hex};
 use crate::base::time::Timestamp;
 use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, Normalizer, Part};
 
-/// What the sender calls an event, besides its fields.
+/// The sender's names of an event, besides its fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names<'n> {
     /// The provider's own id of the event, from signed content.
@@ -18,22 +18,22 @@ pub struct Names<'n> {
     pub idempotency_key: Option<&'n str>,
 }
 
-/// The event cannot be keyed.
+/// The reason why an event cannot be keyed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// A field that the key or the order needs has no value that two deliveries could agree in.
-    #[error("`{0}` must be a text, a whole number or a boolean")]
+    /// A field of the key or of the order has no value that two deliveries could agree on.
+    #[error("the event cannot be keyed: `{0}` must be a text, a whole number or a boolean")]
     NotPlain(String),
     /// A field that should be a moment is none.
-    #[error("`{0}` must be a moment in RFC 3339")]
+    #[error("the event cannot be keyed: `{0}` must be a moment in RFC 3339, or in Unix seconds")]
     NoMoment(String),
     /// The key needs the provider's own id of the event, and there is none.
-    #[error("the event has no id")]
+    #[error("the event cannot be keyed: its source names no id for it")]
     NoId,
     /// The flow demands an `Idempotency-Key`, and there is none.
     #[error("the header Idempotency-Key is missing")]
     HeaderMissing,
-    /// The `Idempotency-Key` is not one.
+    /// The `Idempotency-Key` is empty, too long, or has invisible characters.
     #[error("the header Idempotency-Key must have 1 to 255 visible characters")]
     HeaderMalformed,
 }
@@ -57,7 +57,7 @@ pub fn group(flow: &Flow, payload: &Value) -> Result<String, KeyError> {
     Ok(group)
 }
 
-/// The hash of a payload: whether two deliveries under one key say the same.
+/// The hash of a payload: two deliveries under one key must have the same.
 pub fn fingerprint(payload: &Value) -> String {
     let mut fingerprint = Parts::new("payload").and(&payload.to_string()).hex();
     fingerprint.truncate(32);
@@ -94,7 +94,8 @@ fn part<'v>(key: &KeyField, payload: &'v Value, id: Option<&'v str>) -> Result<C
     key.normalize.iter().try_fold(value, |value, step| normalize(*step, &key.part, value))
 }
 
-/// A number with a fraction or an exponent is no key: beyond 2^53 two ids could round to one.
+/// The value of a key's field as text. A number with a fraction or an exponent is no key: beyond 2^53 two ids could
+/// round to one.
 fn text<'v>(field: &Field, payload: &'v Value) -> Result<Cow<'v, str>, KeyError> {
     match field.of(payload) {
         Some(Value::String(text)) => Ok(Cow::Borrowed(text)),

@@ -1,4 +1,4 @@
-//! How a delivery is proven and becomes an event.
+//! Arrival: how a delivery is verified and becomes an event.
 
 pub mod delivery;
 pub mod event;

@@ -1,29 +1,29 @@
-//! How a port fails.
+//! The errors of ports.
 
 use std::time::Duration;
 
-/// A port did not answer, or not with a yes or a no. Whether it acted is unknown.
+/// A port's failure to answer, or to answer clearly. Whether it acted is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{port} is unavailable: {why}")]
+#[error("{port} did not answer: {why}")]
 pub struct Unavailable {
-    /// Which port.
+    /// The port's name, as the subject of a sentence: "the ledger", "the limits".
     pub port: &'static str,
-    /// Why, without values.
+    /// The cause, without values.
     pub why: String,
 }
 
 impl Unavailable {
-    /// How long what did not answer is left alone.
+    /// How long a port that did not answer is left alone.
     pub const BACK_OFF: Duration = Duration::from_secs(5);
 }
 
-/// A write under a lease or an expectation.
+/// The reason why a conditional write was not made, or may not have been.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The row has moved on: another holder has it. Nothing was written.
-    #[error("the row has moved on")]
+    /// The row has changed: another writer has it. Nothing was written.
+    #[error("another writer has changed the row meanwhile; nothing was written")]
     Fenced,
-    /// Nobody knows whether it was written.
+    /// The port did not answer: whether it wrote is unknown.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

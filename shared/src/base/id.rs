@@ -1,4 +1,4 @@
-//! What names an event.
+//! The ids of events.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 pub struct EventId(String);
 
 impl EventId {
-    /// Takes an id that somebody names. It may not exist.
+    /// An id as an operator or a sender writes it. There may be no such event.
     pub fn named(id: impl Into<String>) -> Self {
         EventId(id.into())
     }
@@ -28,11 +28,11 @@ impl fmt::Display for EventId {
     }
 }
 
-/// Texts hashed one after another, each behind its length, so that `ab`+`c` is not `a`+`bc`.
+/// A hash over texts, each behind its length, so that `ab`+`c` is not `a`+`bc`.
 pub(crate) struct Parts(Sha256);
 
 impl Parts {
-    /// Starts with what is hashed, so that no id is ever a group.
+    /// A hash that starts with its purpose, so that no id is ever a group.
     pub(crate) fn new(purpose: &str) -> Self {
         Parts(Sha256::new()).and(purpose)
     }

@@ -1,4 +1,4 @@
-//! Where in a YAML text a value stands.
+//! Places in YAML texts, for error messages.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use serde_saphyr::{Location, Spanned};
 /// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its line, from 1.
+    /// The line, from 1.
     pub line: u64,
-    /// Its column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: u64,
-    /// Its length in characters, or 0 where that is not known.
+    /// The length in characters, or 0 where it is not known.
     pub len: u64,
 }
 
 impl Place {
-    /// Where a file begins: the place of what has no other.
+    /// The beginning of a file: the place of a problem that has no other.
     pub const START: Place = Place { line: 1, column: 1, len: 0 };
 }
 
@@ -30,8 +30,8 @@ impl From<Location> for Place {
     }
 }
 
-/// Finds what a JSON pointer points to, or the nearest above it that is there. A list or a mapping
-/// stands where its name does.
+/// Finds the place of a JSON pointer, or of its nearest parent that is there. The place of a list or a mapping
+/// is that of its name.
 pub(crate) fn locate(text: &str, pointer: &str) -> Place {
     let Ok(root) = serde_saphyr::from_str::<Spanned<Node>>(text) else { return Place::START };
     let (mut node, mut place) = (root.value, root.referenced);
@@ -44,7 +44,7 @@ pub(crate) fn locate(text: &str, pointer: &str) -> Place {
     place.into()
 }
 
-/// Where the mapping stands that has one of its names at this place.
+/// The place of the mapping that has one of its names at this place.
 pub(crate) fn owner(text: &str, place: Place) -> Place {
     let root = serde_saphyr::from_str::<Spanned<Node>>(text).ok();
     root.and_then(|root| root.value.owner(root.referenced, place)).map_or(place, Place::from)
@@ -75,7 +75,7 @@ impl Node {
 }
 
 impl Node {
-    /// `here` is where this value stands.
+    /// The place of the mapping inside this value; `here` is the place of this value.
     fn owner(&self, here: Location, place: Place) -> Option<Location> {
         match self {
             Node::Leaf => None,

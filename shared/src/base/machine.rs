@@ -1,4 +1,4 @@
-//! What the functions need from the machine that they run on: the time, chance, and sleep.
+//! The ports of the machine: the clock, randomness, and sleep.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use async_trait::async_trait;
 
 use super::time::Timestamp;
 
-/// The time.
+/// The clock.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// Chance.
+/// Random numbers.
 pub trait Chance: Send + Sync {
     /// 64 random bits.
     fn bits(&self) -> u64;
 
-    /// A number drawn evenly from 0 to 1.
+    /// A random number, drawn evenly from 0 to 1.
     fn unit(&self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Short sleeps.
+/// Sleep, for short waits.
 #[async_trait]
 pub trait Sleep: Send + Sync {
-    /// Sleeps for so long.
+    /// Sleeps for this long.
     async fn sleep(&self, time: Duration);
 }

@@ -1,4 +1,4 @@
-//! Payloads as people may see them: their shape, and not their contents.
+//! Masked payloads: people may see their shape, and not their contents.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub fn preview(payload: &Value) -> Vec<String> {
     text.lines().take(PREVIEW_LINES).map(str::to_owned).collect()
 }
 
-/// The most lines of a payload that are shown.
+/// The most lines of a payload that a preview shows.
 const PREVIEW_LINES: usize = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What every room stands on, and what knows of none of them.
+//! The types that every room stands on. They know of no room.
 
 pub mod document;
 pub mod errors;

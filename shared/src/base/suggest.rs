@@ -1,6 +1,6 @@
-//! What somebody may have meant who wrote a name that is not known.
+//! Suggestions for a name that is not known.
 
-/// A sentence that helps whoever wrote `name` where only `known` names will do.
+/// A sentence that suggests one of the `known` names instead of `name`.
 pub(crate) fn suggest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
@@ -23,7 +23,7 @@ pub(crate) fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Whether one name is the other with a slip of the finger: one in three letters, or a beginning.
+/// Whether one name is a misspelling of the other: one letter in three differs, or one begins the other.
 fn is_slip(name: &str, other: &str) -> bool {
     let longer = name.chars().count().max(other.chars().count());
     begins(name, other) || distance(name, other) <= (longer / 3).max(1)
@@ -33,7 +33,7 @@ fn begins(name: &str, other: &str) -> bool {
     name.len().min(other.len()) > 2 && (other.starts_with(name) || name.starts_with(other))
 }
 
-/// In how many letters two names differ. Capitals are no difference.
+/// The number of letters in which two names differ. Capitals are no difference.
 fn distance(name: &str, other: &str) -> usize {
     strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase())
 }

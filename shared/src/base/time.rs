@@ -42,14 +42,14 @@ impl Timestamp {
         Some(Self(moment.as_millisecond()))
     }
 
-    /// The start of the stretch of this length that the moment lies in.
+    /// The start of the period of this length that the moment lies in.
     #[must_use]
     pub fn floor(self, every: Duration) -> Self {
         let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX).max(1);
         Self(self.0.div_euclid(every).saturating_mul(every))
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The time since `earlier`; zero if this moment is not after it.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
     }
@@ -64,21 +64,21 @@ impl Add<Duration> for Timestamp {
     }
 }
 
-/// What a moment can be cut down to.
+/// The units to which a moment can be cut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A second.
+    /// One second.
     Second,
-    /// A minute.
+    /// One minute.
     Minute,
-    /// An hour.
+    /// One hour.
     Hour,
-    /// A day, in UTC.
+    /// One day, in UTC.
     Day,
 }
 
 impl Unit {
-    /// How long it is.
+    /// The length of the unit.
     pub fn duration(self) -> Duration {
         Duration::from_secs(match self {
             Unit::Second => 1,
@@ -120,8 +120,8 @@ pub fn is_time_zone(name: &str) -> bool {
     jiff::tz::TimeZone::get(name).is_ok()
 }
 
-/// When the hours from `from` until `to` end that `now` lies in, where this time zone is; `None` where it
-/// does not lie in them. What is no time zone is UTC.
+/// The end of the hours from `from` until `to`, in this time zone, if `now` lies in them; `None` otherwise. A
+/// name that is no time zone counts as UTC.
 pub fn within_until(now: Timestamp, from: HourMinute, to: HourMinute, zone: &str) -> Option<Timestamp> {
     let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
     let local = zone.to_datetime(jiff::Timestamp::from_millisecond(now.0).ok()?);
@@ -149,11 +149,15 @@ impl DurationText {
 /// Reads a duration as flow files write it.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let bad = || D::Error::custom(format!("`{text}` is not a duration; write `500ms`, `2s`, `48h`"));
+    let bad = || {
+        D::Error::custom(format!(
+            "`{text}` is not a duration; its units are ms, s, m and h, not days; write `500ms`, `2s`, `48h`"
+        ))
+    };
     read_duration(&text).ok_or_else(bad)
 }
 
-/// One way to write it: jiff would take `5 minutes` and `PT5M`, too.
+/// Reads a duration in the one accepted form: jiff would take `5 minutes` and `PT5M`, too.
 fn read_duration(text: &str) -> Option<Duration> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"hms".contains(&byte));
     let signed: SignedDuration = text.parse().ok().filter(|_| plain)?;
@@ -166,7 +170,7 @@ impl fmt::Display for HourMinute {
     }
 }
 
-/// The same, where there may be none.
+/// Reads a duration as flow files write it, for a field that may be absent.
 pub fn optional_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     duration(deserializer).map(Some)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A `traceparent`: which trace this belongs to, and which span is the parent.
+/// A `traceparent`: the trace's id, and the parent span's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Trace {
@@ -20,7 +20,7 @@ impl Trace {
         Self { trace_id: trace_id.max(1), parent_id: span.max(1), flags: 1 }
     }
 
-    /// Reads a `traceparent` header. Anything malformed is `None`: the trace then starts here.
+    /// Reads a `traceparent` header. A malformed one is `None`: the trace then starts here.
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.split('-');
         let version = hex(parts.next()?, 2)?;
@@ -31,7 +31,7 @@ impl Trace {
         (whole && trace_id != 0 && parent_id != 0).then_some(Self { trace_id, parent_id, flags })
     }
 
-    /// The same trace, with another span as the parent of what comes next.
+    /// The trace with another span as the parent of what comes next.
     #[must_use]
     pub fn child(&self, span: u64) -> Self {
         Self { parent_id: span.max(1), ..self.clone() }
@@ -43,7 +43,7 @@ impl Trace {
     }
 }
 
-/// Exactly `len` lower-case hex digits, as the standard wants them.
+/// Reads exactly `len` lower-case hex digits, as the standard wants them.
 fn hex(digits: &str, len: usize) -> Option<u128> {
     let legal = digits.len() == len && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     legal.then(|| u128::from_str_radix(digits, 16).ok()).flatten()

@@ -1,9 +1,9 @@
 //! Frequency caps: at most so many events reach one entity on one channel in any stretch of time.
 //!
-//! A counter lists who reached the entity lately, and when. It is written in the transaction that
+//! A counter lists the events that reached the entity lately. It is written in the transaction that
 //! records the intent, under its version, so that "at most 3 a day" holds under races and crashes. An
-//! event holds one place however often it is tried, and each try moves its place to then: it is the
-//! last try that reaches the entity.
+//! event holds one place however often it is tried, and each try moves its place to the time of the try: the
+//! last try is the one that reaches the entity.
 
 use async_trait::async_trait;
 use std::time::Duration;
@@ -15,49 +15,49 @@ use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
 use crate::ledger::Lease;
 
-/// Who reached an entity lately.
+/// The counter of one entity on one channel: the events that reached it lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// How often it was written; 0 where it never was.
+    /// The number of writes; 0 where the counter was never written.
     pub version: u64,
     /// The places that are taken.
     pub places: Vec<CapPlace>,
 }
 
-/// One event's place.
+/// The place of one event under a cap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapPlace {
-    /// The event.
+    /// The event's id.
     pub by: EventId,
-    /// When it was last about to reach the entity.
+    /// The moment of the event's last try.
     pub at: Timestamp,
 }
 
-/// All places are taken.
+/// The cap's answer that all places are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// When the first of them will be free.
+    /// The moment when the first place will be free.
     pub free_at: Timestamp,
 }
 
-/// A counter as it is to be written, in the place of the version before it.
+/// A counter to be written in the place of the version before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Where.
+    /// The counter's name.
     pub key: String,
-    /// What.
+    /// The counter itself.
     pub counter: Counter,
-    /// When it may be forgotten, in seconds since the Unix epoch.
+    /// The end of the counter's life, in seconds since the Unix epoch.
     pub expires_at: i64,
 }
 
-/// The name of an entity's counter on a channel. The entity is somebody: it is told as a hash.
+/// The name of an entity's counter on a channel. The entity is a person, so the name holds its hash.
 pub fn key(channel: &str, entity: &str) -> String {
     format!("cap/{}", Parts::new("cap").and(channel).and(entity).hex())
 }
 
 impl Counter {
-    /// The counter with a place for this event, if there is one.
+    /// The counter with a place for this event, if one is free.
     pub fn take(&self, limit: u32, per: Duration, by: &EventId, now: Timestamp) -> Result<Counter, Full> {
         let lately = |place: &&CapPlace| place.at + per > now && place.by != *by;
         let mut places: Vec<CapPlace> = self.places.iter().filter(lately).cloned().collect();
@@ -72,17 +72,17 @@ impl Counter {
 }
 
 impl Count {
-    /// A counter of a cap that looks back so long.
+    /// A counter to be written, for a cap that looks back so long.
     pub fn new(key: String, counter: Counter, per: Duration, now: Timestamp) -> Self {
         Count { key, counter, expires_at: (now + per).secs() + 1 }
     }
 }
 
-/// Why a count was not written.
+/// The reason why a count was not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
-    /// Somebody else has counted meanwhile. Nothing was written, and it may be tried again.
-    #[error("somebody else has counted meanwhile")]
+    /// Another worker wrote the counter meanwhile. Nothing was written, and the count may be tried again.
+    #[error("another worker wrote the counter meanwhile; nothing was written")]
     Moved,
     /// The row was not written, and neither was a count.
     #[error(transparent)]
@@ -92,7 +92,7 @@ pub enum CountError {
 /// The counters of frequency caps.
 #[async_trait]
 pub trait Caps: Send + Sync {
-    /// A counter, now.
+    /// The counter as it is now.
     async fn read(&self, key: &str) -> Result<Counter, Unavailable>;
 
     /// Records the lease's progress and the counts, all or nothing.

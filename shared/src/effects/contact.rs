@@ -1,12 +1,12 @@
-//! Contacts: who an event is about, kept once for each tenant and email.
+//! Contacts: the people that events are about, one for each tenant and email.
 //!
-//! An upsert is idempotent by construction. It names the contact by what it is, sets what it names to
-//! what it says, and carries the moment and the id of its event, not of its call. So the same upsert
-//! twice leaves the same contact and gives the same answer, and one write without a condition does.
+//! An upsert is idempotent by construction. It names the contact by tenant and email, sets fields to given
+//! values, and carries the moment and the id of its event, not of its call. So the same upsert
+//! twice leaves the same contact and gives the same answer, and one write without a condition is enough.
 //!
 //! Deliberately absent: an email in a key, a log or an error; fields that are lists or objects; a
-//! comparison with what is there. The queue's groups bring a contact's events in order, and replay
-//! holds back what a newer event has overtaken.
+//! comparison with the stored contact. The queue's groups bring a contact's events in order, and replay
+//! holds back an event that a newer one has overtaken.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl fmt::Display for ContactId {
     }
 }
 
-/// What is to be known of a contact: checked, and bounded.
+/// An upsert of a contact: checked, and bounded.
 #[derive(Clone, PartialEq)]
 pub struct ContactUpsert {
     id: ContactId,
@@ -55,7 +55,7 @@ pub struct ContactUpsert {
     changes: BTreeMap<String, Option<Scalar>>,
 }
 
-/// A field's value.
+/// The value of a contact's field.
 #[derive(Clone, PartialEq)]
 pub enum Scalar {
     /// A text.
@@ -66,44 +66,44 @@ pub enum Scalar {
     Bool(bool),
 }
 
-/// All of a contact's fields, by their names.
+/// The fields of a contact, by their names.
 pub type Fields = BTreeMap<String, Scalar>;
 
-/// What came of an upsert.
+/// The result of an upsert.
 #[derive(Clone, PartialEq)]
 pub struct Upserted {
-    /// Whose it is.
+    /// The contact's id.
     pub id: ContactId,
     /// Whether this event was the contact's first. The same upsert again says the same.
     pub created: bool,
-    /// All of the contact's fields, as they are now.
+    /// The contact's fields, as they are now.
     pub fields: Fields,
 }
 
-/// No contact can be made of this. Values are not told.
+/// The reason why an upsert is not usable. It names no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadContact {
-    /// The tenant is not one.
+    /// The tenant is empty or too long.
     #[error("a tenant must have 1 to {MAX_TENANT} bytes")]
     Tenant,
-    /// The email is not one.
+    /// The email is not an email.
     #[error("an email must have something before and after one @, no blanks, and at most {MAX_EMAIL} bytes")]
     Email,
-    /// There are too many fields.
+    /// The upsert has too many fields.
     #[error("a contact takes at most {MAX_FIELDS} fields at once")]
     TooMany,
-    /// A field's name is not one, or is ours.
+    /// A field's name is malformed or reserved.
     #[error(
-        "a field's name must be 1 to {MAX_FIELD_NAME} of a-z, 0-9 and _, begin with a letter, and not be one of ours"
+        "a field's name must be 1 to {MAX_FIELD_NAME} of a-z, 0-9 and _, begin with a letter, and not be a reserved name"
     )]
     Name,
-    /// A field's value cannot be kept.
+    /// A field's value cannot be stored.
     #[error("`{0}` must be a text of at most {MAX_TEXT} bytes, a number, a boolean or null")]
     Value(String),
 }
 
 impl ContactUpsert {
-    /// Checks what is to be known of a contact. A field that is absent is left alone; null removes it.
+    /// Checks an upsert. A field that is absent is left alone; null removes it.
     pub fn new(tenant: &str, email: &str, fields: &Map<String, Value>) -> Result<Self, BadContact> {
         if fields.len() > MAX_FIELDS {
             return Err(BadContact::TooMany);
@@ -114,12 +114,12 @@ impl ContactUpsert {
         Ok(Self { id, tenant: tenant.to_owned(), email, changes })
     }
 
-    /// Whose it is.
+    /// The contact's id.
     pub fn id(&self) -> &ContactId {
         &self.id
     }
 
-    /// The tenant whose contact it is.
+    /// The contact's tenant.
     pub fn tenant(&self) -> &str {
         &self.tenant
     }
@@ -129,13 +129,13 @@ impl ContactUpsert {
         &self.email
     }
 
-    /// What is to be set, or removed where there is nothing.
+    /// The fields to set, and with `None` the fields to remove.
     pub fn changes(&self) -> impl Iterator<Item = (&str, Option<&Scalar>)> {
         self.changes.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
     }
 }
 
-/// Without values: they are somebody's.
+/// Without values: they are a person's.
 impl fmt::Debug for ContactUpsert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ContactUpsert")
@@ -145,7 +145,7 @@ impl fmt::Debug for ContactUpsert {
     }
 }
 
-/// Without values: they are somebody's.
+/// Without values: they are a person's.
 impl fmt::Debug for Upserted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, created, fields } = self;
@@ -154,19 +154,19 @@ impl fmt::Debug for Upserted {
     }
 }
 
-/// The contacts.
+/// The store of contacts.
 #[async_trait]
 pub trait Contacts: Send + Sync {
-    /// Makes a contact or changes the fields that are named. `by` and `at` are the event's id and when
+    /// Creates a contact or changes the fields that are named. `by` and `at` are the event's id and the moment when
     /// it was received, so that the same upsert again changes nothing and gives the same answer. One
     /// write, no condition.
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
 
-    /// What is known of a contact, now.
+    /// The contact's fields as they are now, or `None` if there is no such contact.
     async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable>;
 }
 
-/// As an email is written and as it is meant: trimmed, in lower case.
+/// The email in its normal form: trimmed, in lower case.
 fn normalized(email: &str) -> Result<String, BadContact> {
     let email = email.trim().to_lowercase();
     let (name, domain) = email.split_once('@').ok_or(BadContact::Email)?;
@@ -189,7 +189,7 @@ fn change(name: &str, value: &Value) -> Result<(String, Option<Scalar>), BadCont
     Ok((name.to_owned(), scalar))
 }
 
-/// DynamoDB's numbers are longer than JSON's, but do not reach as far.
+/// Whether DynamoDB can store a number: its numbers are longer than JSON's, but do not reach as far.
 fn can_be_kept(number: &Number) -> bool {
     let size = number.as_f64().unwrap_or(f64::INFINITY).abs();
     size == 0.0 || (1e-130..1e125).contains(&size)

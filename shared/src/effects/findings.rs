@@ -1,4 +1,4 @@
-//! What was found out lately, so that a crowd of events asks once.
+//! The cache of enrichments, so that many events ask a partner once.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use crate::base::time::Timestamp;
 
-/// What was found out lately, by one container.
+/// The latest enrichments of one container.
 #[derive(Debug, Default)]
 pub struct Findings(Mutex<HashMap<(String, String), (Timestamp, Value)>>);
 
 impl Findings {
-    /// What was found under this name for this question, if it is not older than `fresh`.
+    /// The answer under this name to this question, if it is not older than `fresh`.
     pub fn get(&self, name: &str, question: &str, fresh: Duration, now: Timestamp) -> Option<Value> {
         let found = self.0.lock().ok()?;
         let (at, value) = found.get(&(name.to_owned(), question.to_owned()))?;
         (now.since(*at) < fresh).then(|| value.clone())
     }
 
-    /// Keeps what was found, and forgets everything where there is too much.
+    /// Keeps an answer. A full cache is emptied first.
     pub fn put(&self, name: &str, question: String, value: Value, now: Timestamp) {
         let Ok(mut found) = self.0.lock() else { return };
         if found.len() >= MAX_FOUND {
@@ -34,7 +34,7 @@ impl Findings {
 /// The most answers that a container keeps.
 const MAX_FOUND: usize = 1000;
 
-/// Where an IP address is.
+/// The database of places, by IP address.
 pub trait Places: Send + Sync {
     /// The place of an address: `country`, `region`, `city` and `time_zone`, as far as they are known.
     fn find(&self, ip: IpAddr) -> Option<Value>;

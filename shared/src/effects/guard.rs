@@ -1,4 +1,4 @@
-//! Whether anything is done for an event at all.
+//! Guards: whether anything is done for an event at all.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use crate::base::time::{Timestamp, within_until};
 use crate::flows::template::{Scope, TemplateError};
 use crate::flows::{Consent, Guard, QuietHours};
 
-/// What a guard says.
+/// A guard's judgement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// Go on.
+    /// The event goes on.
     Pass,
-    /// Nothing is done, for these facts. They name no person.
+    /// The guard blocks the event, for these facts. They name no person.
     Block(Value),
-    /// Not before then.
+    /// The event waits until then.
     Wait(Timestamp),
 }
 
-/// What a guard says of an event, given what is known of its contact. A cap passes here: it is counted
+/// A guard's judgement of an event, given its contact's fields. A cap passes here: it is counted
 /// with the intent.
 pub fn judge(
     guard: &Guard,
@@ -35,7 +35,7 @@ pub fn judge(
     })
 }
 
-/// Silence is no consent.
+/// Consent to the channel: a contact that never answered has not consented.
 fn consented(consent: &Consent, contact: Option<&Fields>) -> Judgement {
     let Some(fields) = contact else {
         return Judgement::Block(json!({"channel": consent.channel, "contact": "unknown"}));

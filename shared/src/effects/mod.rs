@@ -1,4 +1,4 @@
-//! What is done for an event, and what must be known before.
+//! Effects: guards, caps, requests to partners, and what their answers mean.
 
 pub mod guard;
 

@@ -1,4 +1,4 @@
-//! What a partner's answer means.
+//! The outcome of a call, read from the partner's answer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::base::time::Timestamp;
 use crate::flows::Guarantee;
 
-/// What a partner answered.
+/// A partner's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartnerAnswer {
     /// The HTTP status.
@@ -18,42 +18,42 @@ pub struct PartnerAnswer {
     pub body: Value,
 }
 
-/// No answer came.
+/// The reason why no answer came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// The request never left: it surely did not happen.
+    /// The request was never sent: the call surely did not happen.
     #[error("not sent: {0}")]
     NotSent(String),
-    /// The request left and nothing came back: it may have happened.
+    /// The request was sent and no answer came: the call may have happened.
     #[error("no answer: {0}")]
     Lost(String),
 }
 
-/// What a call came to. The variant names what happens next.
+/// The outcome of a call. The variant names what happens next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It happened. The answer's body, for the result.
+    /// The call happened; this is the answer's body, for the result.
     Done(Value),
-    /// It did not happen, or may be repeated all the same; it may happen the next time.
+    /// The call may be repeated: it did not happen, or the partner honours our key.
     Retryable {
-        /// Why, without values.
+        /// The cause, without values.
         error: String,
-        /// What the partner asked us to wait.
+        /// The delay that the partner asked for.
         retry_after: Option<Duration>,
-        /// Whether it may have happened all the same: it is harmless to repeat only while the partner
+        /// Whether the call may have happened: then it is harmless to repeat only while the partner
         /// remembers our key.
         doubtful: bool,
     },
-    /// It did not happen and will not.
+    /// The call did not happen, and repeating it would not help.
     Terminal(String),
-    /// Nobody can know whether it happened.
+    /// The call may have happened, and it must not be repeated.
     Unknown(String),
 }
 
-/// Reads a call's outcome. 429, 5xx and time-outs are retryable, other errors are terminal.
+/// Classifies a call's answer. 429, 5xx and time-outs are retryable, other errors are terminal.
 ///
-/// Unless the partner honours our key, a retry is safe only where it surely did nothing. A time-out and
-/// most 5xx do not say so; 429, 503 and a connection that never came about do.
+/// Unless the partner honours our key, a retry is safe only where the call surely did nothing. A time-out and
+/// most 5xx do not say so; 429, 503 and a connection that was never made do.
 pub fn classify(called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee, now: Timestamp) -> Outcome {
     let answer = match called {
         Ok(answer) => answer,
@@ -72,19 +72,19 @@ pub fn classify(called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee, n
     }
 }
 
-/// What a lookup came to.
+/// The outcome of a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookupOutcome {
-    /// It happened. The answer's body, for the result.
+    /// The call happened; this is the answer's body, for the result.
     Found(Value),
-    /// It did not happen.
+    /// The call did not happen.
     Absent,
-    /// The partner cannot say, now.
+    /// The partner's answer does not say whether the call happened.
     CannotSay(String),
 }
 
-/// Reads a lookup's answer: something at `found` says that it happened; 404, or nothing there, says that
-/// it did not; anything else says nothing.
+/// Reads a lookup's answer: a value at `found` says that the call happened; 404, or no value there, says that
+/// it did not; any other answer says nothing.
 pub fn read_lookup(asked: Result<PartnerAnswer, NoAnswer>, found: &str) -> LookupOutcome {
     match asked {
         Ok(PartnerAnswer { status: 200..=299, body, .. })
@@ -92,7 +92,7 @@ pub fn read_lookup(asked: Result<PartnerAnswer, NoAnswer>, found: &str) -> Looku
         {
             LookupOutcome::Found(body)
         }
-        // An answer that is not JSON says nothing about anything.
+        // An answer that is not JSON says nothing.
         Ok(PartnerAnswer { status: 200..=299, body: Value::Null, .. }) => LookupOutcome::CannotSay("no JSON".into()),
         Ok(PartnerAnswer { status: 200..=299 | 404 | 410, .. }) => LookupOutcome::Absent,
         Ok(PartnerAnswer { status, .. }) => LookupOutcome::CannotSay(format!("answered {status}")),
@@ -100,7 +100,7 @@ pub fn read_lookup(asked: Result<PartnerAnswer, NoAnswer>, found: &str) -> Looku
     }
 }
 
-/// A call that may have happened: harmless to repeat where the partner honours our key.
+/// The outcome of a call that may have happened: harmless to repeat where the partner honours our key.
 fn doubtful(error: String, retry_after: Option<Duration>, guarantee: Guarantee) -> Outcome {
     match guarantee {
         Guarantee::Native => Outcome::Retryable { error, retry_after, doubtful: true },
@@ -108,7 +108,7 @@ fn doubtful(error: String, retry_after: Option<Duration>, guarantee: Guarantee) 
     }
 }
 
-/// `Retry-After` in seconds or as an HTTP date.
+/// The delay in a `Retry-After` header, in seconds or as an HTTP date.
 fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<u64>() {

@@ -1,4 +1,4 @@
-//! The request that an effect sends, from its templates and the event.
+//! The request that an effect sends, made from its templates and the event.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -13,43 +13,43 @@ use crate::flows::template::{Body, Path, TemplateError};
 use crate::flows::{Action, Call, Effect, Integration, Lookup, Request};
 use crate::ledger::Row;
 
-/// A call to a partner, ready to be sent.
+/// A request to a partner, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartnerRequest {
     /// The HTTP method.
     pub method: &'static str,
     /// The integration's name.
     pub integration: String,
-    /// The integration's base URL, and the path below it.
+    /// The integration's base URL.
     pub base_url: String,
-    /// The path, encoded.
+    /// The path below the base URL, encoded.
     pub path: String,
     /// The header fields, without the authorization.
     pub headers: Vec<(String, String)>,
-    /// What proves us to the partner, as a bearer token.
+    /// The bearer token that authenticates us to the partner.
     pub bearer: Option<Secret>,
     /// The JSON body.
     pub body: Option<Value>,
-    /// How long to wait for the answer.
+    /// The longest wait for the answer.
     pub timeout: Duration,
 }
 
-/// What a request is made for and with. `row` knows the results of the effects before it.
+/// The parts of which a request is made. `row` has the results of the effects before it.
 #[derive(Clone, Debug)]
 pub struct RequestParts<'o> {
     /// The effect that is called or looked up.
     pub effect: &'o Effect,
-    /// What it calls.
+    /// The call of the effect.
     pub call: &'o Call,
-    /// Its partner.
+    /// The partner of the effect.
     pub integration: &'o Integration,
-    /// The event that it is done for.
+    /// The event that the effect is done for.
     pub event: &'o Event,
-    /// What is known of the event.
+    /// The event's row.
     pub row: &'o Row,
-    /// The id of the span that this request is.
+    /// The id of the request's span.
     pub span: u64,
-    /// What proves us to the partner.
+    /// The bearer token that authenticates us to the partner.
     pub bearer: Option<Secret>,
 }
 
@@ -62,7 +62,7 @@ impl RequestParts<'_> {
         self.render(method.as_str(), path, body.as_ref(), Some(header))
     }
 
-    /// The request that asks whether the effect happened.
+    /// The request that asks the partner whether the effect happened.
     pub fn lookup(self, lookup: &Lookup) -> Result<PartnerRequest, TemplateError> {
         self.render("GET", &lookup.request.path, None, None)
     }
@@ -88,8 +88,8 @@ impl RequestParts<'_> {
     }
 }
 
-/// What is kept of an answer: of a partner's the pointers that the effect names, and nothing else; of
-/// what we do ourselves all, which is little.
+/// The part of an answer that the ledger keeps: of a partner's answer only the pointers that the effect names;
+/// of an upsert or a decision everything, which is little.
 pub fn pick_result(effect: &Effect, answer: &Value) -> Value {
     if !matches!(effect.action, Action::Call(_)) {
         return answer.clone();
@@ -107,12 +107,12 @@ pub fn pick_values(result: &BTreeMap<String, String>, answer: &Value) -> Value {
     Value::Object(kept.collect())
 }
 
-/// A result lives in the ledger's row, which stays under a kilobyte.
+/// The longest value of a result, in bytes. Results live in the ledger's row, which stays under a kilobyte.
 const MAX_RESULT_VALUE: usize = 128;
 
-/// The partners' APIs.
+/// The partners' APIs, as one port.
 #[async_trait]
 pub trait Partners: Send + Sync {
-    /// Sends one request and waits for its answer, no longer than the request says.
+    /// Sends one request and waits for its answer, no longer than the request's timeout.
     async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer>;
 }

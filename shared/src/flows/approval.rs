@@ -1,4 +1,4 @@
-//! How flow files say what a human must see first.
+//! Approvals in flow files: the plans that a human must approve.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use crate::base::suggest::suggest;
 use crate::base::time::DurationText;
 use crate::base::wrong::Wrong;
 
-/// What a human must see before it is done.
+/// The approval that a human must give before anything is done.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// How people are asked.
+    /// The channel on which people are asked.
     pub channel: Channel,
     /// The integration that posts the question.
     #[serde(default = "slack")]
     pub integration: String,
-    /// The room where it is posted, by Slack's id of it.
+    /// The room where the question is posted, by its Slack id.
     pub room: String,
-    /// For which events. Without a word, for all.
+    /// The condition under which an event needs approval. Without one, every event does.
     #[serde(default)]
     pub when: Option<Condition>,
-    /// How long an answer is waited for. Afterwards nothing is done.
+    /// How long the question waits for an answer. Afterwards nothing is done for the event.
     #[serde(with = "DurationText")]
     pub expires: Duration,
 }
 
-/// How people are asked.
+/// The channel on which people are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Channel {
-    /// By a message with buttons in a Slack room.
+    /// A message with buttons in a Slack room.
     Slack,
 }
 
@@ -43,10 +43,10 @@ fn slack() -> String {
     "slack".into()
 }
 
-/// The longest that an answer is waited for: the ledger keeps an unsettled row for 90 days.
+/// The longest wait for an answer: the ledger keeps an unsettled row for 90 days.
 const MAX_EXPIRES: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What is wrong with a flow's approval.
+/// The mistakes in a flow's approval.
 pub(super) fn check(flow: &Flow, all: &Flows) -> Option<Wrong> {
     let approval = flow.approval.as_ref()?;
     if all.integration(&approval.integration).is_none() {

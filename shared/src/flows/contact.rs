@@ -1,28 +1,28 @@
-//! How flow files name a contact and its fields.
+//! Contacts in flow files: the templates that name one, and the names of its fields.
 
 use serde::Deserialize;
 
 use super::template::{Body, Scope, TemplateError};
 
-/// Who an event is about, as templates over it.
+/// The contact that an event is about, as templates over the event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct ContactRef {
-    /// Whose contact it is.
+    /// The tenant that the contact belongs to.
     pub tenant: Body,
-    /// The email that names it.
+    /// The contact's email.
     pub email: Body,
 }
 
 impl ContactRef {
-    /// The tenant and the email, as an event has them.
+    /// The tenant and the email of an event's contact.
     pub fn named(&self, scope: &Scope<'_>) -> Result<(String, String), TemplateError> {
         Ok((self.tenant.text(scope)?, self.email.text(scope)?))
     }
 }
 
-/// Whether a field may be called this. The names of our own attributes are taken.
+/// Whether a contact's field may have this name. The names of our own attributes are reserved.
 pub fn is_field_name(name: &str) -> bool {
     let legal = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
     legal
@@ -31,10 +31,10 @@ pub fn is_field_name(name: &str) -> bool {
         && !RESERVED_FIELDS.contains(&name)
 }
 
-/// The longest name of a field.
+/// The longest name of a field, in bytes.
 pub(crate) const MAX_FIELD_NAME: usize = 64;
 
-/// The attributes of a contact that no field may be called.
+/// The attributes of a contact whose names no field may have.
 pub const RESERVED_FIELDS: [&str; 7] =
     ["pk", "tenant", "email", "created_at", "created_by", "updated_at", "expires_at"];
 

@@ -36,7 +36,7 @@ impl Contract {
         Ok(Self { validator, schema: schema.clone() })
     }
 
-    /// What is wrong with a schema, at its place in it.
+    /// The mistake in a schema, with its place.
     pub fn check(schema: &Value) -> Option<Wrong> {
         let error = jsonschema::draft202012::new(schema).err()?;
         let at = error.instance_path().as_str();
@@ -47,7 +47,7 @@ impl Contract {
         })
     }
 
-    /// Checks an event and drops every field that the schema does not list: what we do not need
+    /// Checks an event and drops every field that the schema does not list: data that no flow needs
     /// never enters.
     pub fn admit(&self, event: Value) -> Result<Value, Vec<SchemaViolation>> {
         let violations: Vec<SchemaViolation> =
@@ -60,7 +60,7 @@ fn violation(error: jsonschema::ValidationError<'_>) -> SchemaViolation {
     SchemaViolation { pointer: error.instance_path().as_str().to_owned(), rule: error.kind().keyword().to_owned() }
 }
 
-/// What of `value` the schemas list, together. `root` resolves local references.
+/// The part of `value` that the schemas list, together. `root` resolves local references.
 fn trim(value: Value, schemas: &[&Value], root: &Value) -> Value {
     let mut all = Vec::new();
     schemas.iter().for_each(|schema| gather(schema, root, &mut all));
@@ -74,7 +74,7 @@ fn trim(value: Value, schemas: &[&Value], root: &Value) -> Value {
     }
 }
 
-/// The first step of a path that no schema lists, and what is listed in its place.
+/// The first step of a path that no schema lists, and the names that are listed in its place.
 pub(crate) fn unlisted<'s>(schema: &'s Value, steps: &[&'s str]) -> Option<(&'s str, Vec<&'s str>)> {
     let mut here = vec![schema];
     for step in steps {
@@ -101,9 +101,9 @@ fn trim_object(fields: Map<String, Value>, schemas: &[&Value], root: &Value) -> 
         .collect()
 }
 
-/// `schema`, and every subschema that speaks of the same place.
+/// The schema, and every subschema for the same place.
 fn gather<'s>(schema: &'s Value, root: &'s Value, all: &mut Vec<&'s Value>) {
-    // A schema that refers to itself adds nothing the second time round.
+    // A schema that refers to itself adds nothing the second time.
     if all.iter().any(|known| std::ptr::eq(*known, schema)) {
         return;
     }

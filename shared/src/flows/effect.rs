@@ -1,4 +1,4 @@
-//! How flow files say what is done for an event.
+//! Effects in flow files: what is done for an event.
 
 mod check;
 
@@ -19,31 +19,31 @@ use crate::base::time::{DurationText, Timestamp};
 #[serde(try_from = "Written")]
 #[cfg_attr(feature = "schema", serde(into = "Written"))]
 pub struct Effect {
-    /// Its name within the flow. The ledger knows it by this.
+    /// The effect's name within the flow. The ledger knows the effect by it.
     pub id: String,
-    /// What is done.
+    /// The effect's action.
     pub action: Action,
-    /// Whether it is done at all for an event. What is not done counts as done for what needs it.
+    /// The condition under which the effect is done. For the effects that need it, a skipped effect counts as done.
     pub when: Option<Condition>,
-    /// The effects that must be done before. Without a word, the one before it; with an empty list,
+    /// The effects that must be done before. Without a list, the one before it; with an empty list,
     /// none: such effects run side by side.
     pub needs: Option<Vec<String>>,
-    /// What the partner can be trusted with when nobody knows whether a call happened.
+    /// The partner's guarantee for a call whose outcome is unknown.
     pub guarantee: Guarantee,
-    /// How to find out whether a call happened.
+    /// The lookup that tells whether a call happened.
     pub lookup: Option<Lookup>,
-    /// What is kept of the answer: a name and a JSON pointer each.
+    /// The parts of the answer that are kept: a name and a JSON pointer each.
     pub result: BTreeMap<String, String>,
 }
 
-/// What an effect does.
+/// The action of an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// It calls a partner.
+    /// A call to a partner.
     Call(Call),
-    /// It makes or changes a contact of ours. The same again changes nothing.
+    /// An upsert of a contact. The same again changes nothing.
     Upsert(Upsert),
-    /// It brings a human's answer to an event that awaits its approval. The same again changes nothing.
+    /// A human's answer to an event that awaits approval. The same again changes nothing.
     Decide(Decide),
 }
 
@@ -52,11 +52,11 @@ pub enum Action {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
-    /// What was answered: the value of the button, as the question has it.
+    /// The question: the value of the button that was pressed.
     pub question: Body,
-    /// `approve` or `reject`.
+    /// The answer: `approve` or `reject`.
     pub answer: Body,
-    /// Who answered.
+    /// The name of the human who answered.
     pub by: Body,
 }
 
@@ -65,11 +65,11 @@ pub struct Decide {
 pub struct Call {
     /// The partner's name.
     pub integration: String,
-    /// What is sent.
+    /// The request that is sent.
     pub request: Request,
 }
 
-/// What is to be known of the flow's contact, as templates over the event.
+/// An upsert of the flow's contact, as templates over the event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
@@ -84,25 +84,25 @@ pub struct Upsert {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// Its name within the flow. The ledger knows it by this.
+    /// The effect's name within the flow. The ledger knows the effect by it.
     id: String,
     /// The partner that is called, by its name in integrations.yaml.
     integration: Option<String>,
-    /// What is sent.
+    /// The request that is sent.
     request: Option<Request>,
-    /// Instead of a call: what is to be known of a contact of ours.
+    /// An upsert of the flow's contact, instead of a call.
     upsert: Option<Upsert>,
-    /// Instead of a call: a human's answer to an event that awaits approval.
+    /// A human's answer to an event that awaits approval, instead of a call.
     decide: Option<Decide>,
-    /// Whether it is done at all for an event: an expression such as `event.data.phone is defined`.
+    /// The condition under which the effect is done: an expression such as `event.data.phone is defined`.
     when: Option<Condition>,
-    /// The effects that must be done before. Without a word, the one above; with an empty list, none.
+    /// The effects that must be done before. Without a list, the one above; with an empty list, none.
     needs: Option<Vec<String>>,
-    /// What the partner can be trusted with when nobody knows whether a call happened.
+    /// The partner's guarantee for a call whose outcome is unknown.
     guarantee: Option<Guarantee>,
-    /// How to find out whether a call happened.
+    /// The lookup that tells whether a call happened.
     lookup: Option<Lookup>,
-    /// What is kept of the answer: a name and a JSON pointer each.
+    /// The parts of the answer that are kept: a name and a JSON pointer each.
     #[serde(default)]
     result: BTreeMap<String, String>,
 }
@@ -127,7 +127,7 @@ impl TryFrom<Written> for Effect {
             }
             _ => return Err(format!("effect `{id}` needs an integration and a request, or an upsert")),
         };
-        // What we do ourselves is idempotent by construction.
+        // Upserts and decisions are idempotent by construction.
         let own = if matches!(action, Action::Call(_)) { Guarantee::None } else { Guarantee::Native };
         let guarantee = guarantee.unwrap_or(own);
         Ok(Effect { id, action, when, needs, guarantee, lookup, result })
@@ -150,7 +150,7 @@ impl From<Effect> for Written {
 }
 
 impl Effect {
-    /// The names of what is kept of its answer.
+    /// The names of the effect's results.
     pub fn results(&self) -> impl Iterator<Item = &str> {
         let own: &[&str] = match self.action {
             Action::Call(_) => &[],
@@ -160,7 +160,7 @@ impl Effect {
         self.result.keys().map(String::as_str).chain(own.iter().copied())
     }
 
-    /// The partner that it calls, if it calls one.
+    /// The integration that the effect calls, if it calls one.
     pub fn integration(&self) -> Option<&str> {
         match &self.action {
             Action::Call(call) => Some(&call.integration),
@@ -169,36 +169,36 @@ impl Effect {
     }
 }
 
-/// What the partner can be trusted with when nobody knows whether a call happened.
+/// The partner's guarantee for a call whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Guarantee {
-    /// It honours our idempotency key: the same call again is harmless.
+    /// The partner honours our idempotency key: the same call again is harmless.
     Native,
-    /// It can be asked whether the call happened.
+    /// The partner can be asked whether the call happened.
     Lookup,
-    /// Nothing: an unknown outcome is parked for a human. The effect happens at most once.
+    /// The partner guarantees nothing: an unknown outcome is parked for an operator. The effect happens at most once.
     #[default]
     None,
 }
 
-/// A question to the partner: did it happen?
+/// A lookup: asks the partner whether a call happened.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Lookup {
-    /// How long the partner needs until what happened can be found. Asking earlier would take what is
-    /// on its way for absent.
+    /// How long the partner needs until a call can be found. An earlier lookup would take a call that is
+    /// under way for absent.
     #[serde(with = "DurationText")]
     pub after: Duration,
-    /// What is asked.
+    /// The request of the lookup.
     pub request: LookupRequest,
-    /// A JSON pointer into the answer: something there says that it happened.
+    /// A JSON pointer into the answer: a value there says that the call happened.
     pub found: String,
 }
 
-/// What a lookup asks: it only reads.
+/// The request of a lookup: it only reads.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
@@ -226,13 +226,13 @@ pub struct Request {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
-    /// POST
+    /// The method POST.
     Post,
-    /// PUT
+    /// The method PUT.
     Put,
-    /// PATCH
+    /// The method PATCH.
     Patch,
-    /// DELETE
+    /// The method DELETE.
     Delete,
 }
 
@@ -254,8 +254,8 @@ impl Flows {
         effect.integration().and_then(|name| self.integration(name))
     }
 
-    /// What the partner can be trusted with now, if nobody knows whether a call happened that was first
-    /// tried then. A partner that has forgotten our key honours it no more.
+    /// The partner's guarantee now, for a call whose outcome is unknown and that was first tried
+    /// then. A partner that has forgotten our key does not honour it any more.
     pub fn trust(&self, effect: &Effect, first_tried: Timestamp, now: Timestamp) -> Guarantee {
         // Our own contacts remember for ever.
         let window = self.partner_of(effect).map_or(Duration::MAX, |partner| partner.key_window);

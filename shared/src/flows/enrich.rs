@@ -1,4 +1,4 @@
-//! How flow files say what is found out about an event before anything is done for it.
+//! Enrichments in flow files: what is looked up about an event before its effects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,45 +11,45 @@ use crate::base::suggest::suggest;
 use crate::base::time::DurationText;
 use crate::base::wrong::Wrong;
 
-/// Something to find out. It is found out once for an event, and the ledger keeps it: a retry must not
+/// An enrichment. It is looked up once for an event, and the ledger keeps its result: a retry must not
 /// send another body under the same key.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[cfg_attr(feature = "schema", serde(into = "Written"))]
 #[serde(try_from = "Written")]
 pub struct Enrich {
-    /// Its name: templates read `enrich.<id>`.
+    /// The enrichment's name: templates read `enrich.<id>`.
     pub id: String,
-    /// Where it is found.
+    /// The origin of the result.
     pub from: Origin,
-    /// How long a container goes by what it found for another event.
+    /// How long a container reuses the result for other events.
     pub cache: Duration,
-    /// What happens when it cannot be found out.
+    /// The fate of the event when the lookup fails.
     pub on_error: OnError,
 }
 
-/// Where something is found.
+/// The origin of an enrichment's result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// At a partner.
+    /// A partner's answer.
     Partner {
         /// The partner's name.
         integration: String,
-        /// What is asked for, below its base URL.
+        /// The path below the partner's base URL.
         path: Path,
-        /// What is kept of the answer: a name and a JSON pointer each.
+        /// The parts of the answer that are kept: a name and a JSON pointer each.
         result: BTreeMap<String, String>,
     },
-    /// In the database of places, by an IP address.
+    /// The database of places, by an IP address.
     Geoip(Body),
 }
 
-/// What happens when something cannot be found out.
+/// The fate of an event when an enrichment fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
-    /// The event goes on without it: `enrich.<id>` is empty.
+    /// The event goes on without the result: `enrich.<id>` is empty.
     Continue,
     /// The event is tried again, as its policy says.
     #[default]
@@ -62,21 +62,21 @@ pub enum OnError {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// Its name: templates read `enrich.<id>`.
+    /// The enrichment's name: templates read `enrich.<id>`.
     id: String,
-    /// The partner that is asked.
+    /// The partner that is asked, by its name in integrations.yaml.
     integration: Option<String>,
-    /// What is asked for, below the partner's base URL.
+    /// The path below the partner's base URL.
     path: Option<Path>,
-    /// What is kept of the answer: a name and a JSON pointer each.
+    /// The parts of the answer that are kept: a name and a JSON pointer each.
     #[serde(default)]
     result: BTreeMap<String, String>,
-    /// Instead of a partner: the IP address to look up in the database of places.
+    /// The IP address to look up in the database of places, instead of a partner.
     geoip: Option<Body>,
-    /// How long a container goes by what it found for another event.
+    /// How long a container reuses the result for other events.
     #[serde(default, with = "DurationText")]
     cache: Duration,
-    /// What happens when it cannot be found out.
+    /// The fate of the event when the lookup fails.
     #[serde(default)]
     on_error: OnError,
 }
@@ -107,7 +107,7 @@ impl TryFrom<Written> for Enrich {
     }
 }
 
-/// What is wrong with what a flow finds out.
+/// The mistakes in a flow's enrichments.
 pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for (index, enrich) in flow.enrich.iter().enumerate() {

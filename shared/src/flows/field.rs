@@ -1,4 +1,4 @@
-//! A place in an event, as flow files write it.
+//! Fields: places in an event, as flow files write them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A dotted path such as `data.email`.
+/// A field of an event: a dotted path such as `data.email`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String")]
@@ -18,7 +18,7 @@ impl Field {
         self.0.iter().try_fold(value, |value, name| value.get(name))
     }
 
-    /// Its steps, from the outside in.
+    /// The steps of the path, from the outside in.
     pub(crate) fn steps(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }

@@ -7,7 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// Reads a text as `T`, or a mapping as `M`. Serde's `untagged` would try both and lose the place and
-/// the reason of whatever is wrong in either.
+/// the reason of a mistake in either.
 pub(super) fn text_or_map<'de, D, T, M, V>(deserializer: D, expecting: &'static str) -> Result<V, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! How flow files say for whom nothing is done.
+//! Guards in flow files: for which events nothing is done.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::template::{Body, Condition};
 use crate::base::time::{DurationText, HourMinute, is_time_zone};
 use crate::base::wrong::Wrong;
 
-/// What must be so before anything is done that cannot be undone. A refusal is no error: the event ends
-/// as a no-op that names its guard.
+/// A guard: a condition that must hold before anything is done that cannot be undone. A block is no error: the
+/// event ends as a no-op that names its guard.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "snake_case")]
@@ -19,64 +19,64 @@ pub enum Guard {
     Consent(Consent),
     /// The contact was not reached too often.
     Cap(Cap),
-    /// It is not night where the contact lives. The event waits.
+    /// The contact's quiet hours are over. Until then the event waits.
     QuietHours(QuietHours),
-    /// Something else is true of the event.
+    /// An expression over the event is true.
     Expression(Expression),
 }
 
-/// The contact's field `consent_<channel>` must be true.
+/// A guard on consent: the contact's field `consent_<channel>` must be true.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Consent {
-    /// `email`, `sms`, `push` …
+    /// The channel: `email`, `sms`, `push` …
     pub channel: String,
 }
 
-/// At most so many events reach one entity on one channel in any stretch of time this long.
+/// A guard on frequency: at most so many events reach one entity on one channel in any stretch of time this long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Cap {
-    /// `email`, `sms`, `push` … Flows that name the same channel share the count.
+    /// The channel: `email`, `sms`, `push` … Flows that name the same channel share the count.
     pub channel: String,
-    /// Whom it protects. Without a word, the contact.
+    /// The entity that the cap protects. Without one, the contact.
     #[serde(default)]
     pub entity: Option<Body>,
-    /// How many.
+    /// The most events that reach the entity in that time.
     pub limit: u32,
-    /// In how long.
+    /// The stretch of time that the cap looks back on.
     #[serde(with = "DurationText")]
     pub per: Duration,
 }
 
-/// From when until when a contact is left alone.
+/// A guard on the time of day: a contact is left alone from one time until another.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct QuietHours {
     /// The first quiet minute, as `21:00`.
     pub from: HourMinute,
-    /// The first minute that is not.
+    /// The first minute that is not quiet.
     pub to: HourMinute,
-    /// Where the contact lives, unless its field `time_zone` says so: `Europe/Berlin`.
+    /// The contact's time zone, unless its field `time_zone` names one: `Europe/Berlin`.
     pub zone: String,
 }
 
-/// A condition with a name.
+/// A guard with an expression, and its name.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Expression {
-    /// By what the no-op names it.
+    /// The guard's name in the no-op.
     pub name: String,
-    /// What must be true.
+    /// The expression that must be true.
     pub that: Condition,
 }
 
 impl Guard {
-    /// Its name, as a no-op tells it.
+    /// The guard's name, as a no-op shows it.
     pub fn name(&self) -> &str {
         match self {
             Guard::Consent(_) => "consent",
@@ -105,13 +105,13 @@ impl Flow {
     }
 }
 
-/// The most slots of one cap: they live in one small item.
+/// The largest limit of a cap: the places live in one small item.
 const MAX_LIMIT: u32 = 50;
 
 /// The longest stretch of time that a cap looks back on.
 const MAX_PER: Duration = Duration::from_secs(31 * 24 * 3600);
 
-/// What is wrong with a flow's guards.
+/// The mistakes in a flow's guards.
 pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
     let guards = flow.guards.iter().enumerate();
     guards

@@ -1,4 +1,4 @@
-//! An HMAC in a header, as a source that follows no standard describes it.
+//! HMAC schemes in flow files, for sources that follow no standard.
 
 use std::borrow::Cow;
 
@@ -14,12 +14,12 @@ pub struct Hmac {
     pub header: Cow<'static, str>,
     /// The hash function.
     pub algorithm: Algorithm,
-    /// How the signature's bytes are written.
+    /// The encoding of the signature's bytes.
     pub encoding: Encoding,
-    /// What stands before the signature in its header, such as `sha256=`.
+    /// The text before the signature in its header, such as `sha256=`.
     #[serde(default)]
     pub prefix: Cow<'static, str>,
-    /// Where the time of signing is. Without it the body alone is signed.
+    /// The time of signing. Without it the body alone is signed.
     #[serde(default)]
     pub timestamp: Option<Stamp>,
 }
@@ -29,15 +29,15 @@ pub struct Hmac {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// Broken for documents, not for an HMAC; for senders that have nothing newer.
+    /// SHA-1: broken for documents, not for an HMAC; for senders that have nothing newer.
     Sha1,
-    /// What nearly everybody uses.
+    /// SHA-256: what most senders use.
     Sha256,
-    /// The long one.
+    /// SHA-512.
     Sha512,
 }
 
-/// How a signature's bytes are written.
+/// The encoding of a signature's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
@@ -56,20 +56,20 @@ pub struct Stamp {
     /// The header with the time.
     #[serde(deserialize_with = "header_name")]
     pub header: Cow<'static, str>,
-    /// What is signed, such as `{timestamp}.{body}`.
+    /// The signed content, such as `{timestamp}.{body}`.
     pub signed: Layout,
 }
 
-/// How the time and the body are joined before they are signed.
+/// The layout of the signed content: how the time and the body are joined.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[serde(try_from = "String")]
 pub struct Layout(pub Cow<'static, [Piece]>);
 
-/// A piece of what is signed.
+/// A piece of the signed content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// This text.
+    /// A fixed text.
     Text(Cow<'static, str>),
     /// The time, as its header has it.
     Timestamp,

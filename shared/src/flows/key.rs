@@ -1,4 +1,4 @@
-//! How flow files say what makes two deliveries the same event.
+//! Keys in flow files: what makes two deliveries the same event.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::base::suggest::suggest;
 use crate::base::time::{DurationText, Unit};
 use crate::base::wrong::Wrong;
 
-/// What makes two deliveries the same event.
+/// The key: two deliveries with the same key are the same event.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Raised when the key's definition changes: every key changes with it.
+    /// The version of the key's definition. Raise it when the definition changes: every key changes with it.
     pub version: u32,
     /// Whether the sender's header `Idempotency-Key` is the key.
     #[serde(default)]
@@ -28,39 +28,39 @@ pub struct Key {
     pub bucket: Option<Bucket>,
 }
 
-/// What a flow makes of the header `Idempotency-Key`.
+/// The use of the header `Idempotency-Key`.
 ///
-/// Few schemes sign this header, so it is as good as the transport: whoever can alter a request on its
+/// Few schemes sign this header, so it is as good as the transport: an attacker who can alter a request on its
 /// way could pass one event for two. Fields are signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
-    /// Nothing: the fields are the key.
+    /// The header is ignored: the fields are the key.
     #[default]
     Ignored,
-    /// It is the key if it is there; the fields are if it is not.
+    /// The header is the key if it is there; the fields are if it is not.
     Preferred,
-    /// It is the key, and an event without it is refused.
+    /// The header is the key, and an event without it is rejected.
     Required,
 }
 
-/// One field of a key, and how it is normalised first: `data.id`, or
+/// A field of a key, and how it is normalised first: `data.id`, or
 /// `{field: data.email, normalize: [trim, lower]}`.
 #[derive(Clone, Debug)]
 pub struct KeyField {
-    /// Where the value is.
+    /// The part of the event that holds the value.
     pub part: Part,
-    /// What is done to it, in this order.
+    /// The normalisers, in their order.
     pub normalize: Vec<Normalizer>,
 }
 
-/// What a key is made of.
+/// A part of an event that a key is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String")]
 pub enum Part {
-    /// `$id`: what the provider itself calls the event. The source says where that stands.
+    /// The provider's own id of the event, as `$id`. The source says where it stands.
     Id,
     /// A field of the event.
     Field(Field),
@@ -108,17 +108,17 @@ impl<'de> Deserialize<'de> for KeyField {
 #[serde(try_from = "String")]
 #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = NORMALIZERS)))]
 pub enum Normalizer {
-    /// Without white space at either end.
+    /// Trims white space at either end.
     Trim,
-    /// In lower case.
+    /// Makes it lower case.
     Lower,
-    /// As the hex SHA-256 of itself.
+    /// Makes it the hex SHA-256 of itself.
     Sha256,
-    /// A moment, cut down to a unit, in UTC.
+    /// Cuts a moment down to a unit, in UTC.
     Date(Unit),
 }
 
-/// As flow files write them.
+/// The normalisers' names, as flow files write them.
 pub(crate) const NORMALIZERS: [&str; 7] =
     ["trim", "lower", "sha256", "date(second)", "date(minute)", "date(hour)", "date(day)"];
 
@@ -139,21 +139,21 @@ impl TryFrom<String> for Normalizer {
     }
 }
 
-/// A stretch of time, by a moment that the event names. Not by when it arrived: a repetition that
+/// A stretch of time, by a moment that the event names. It is not the moment of arrival: a repetition that
 /// arrives in the next stretch would be another event.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
-    /// Where the moment is.
+    /// The field with the moment.
     pub field: Field,
-    /// How long the stretch is.
+    /// The length of the stretch.
     #[serde(with = "DurationText")]
     pub every: Duration,
 }
 
 impl Key {
-    /// Every field that the key reads, and where the flow says so.
+    /// The fields that the key reads, each with its place in the flow.
     fn reads(&self) -> impl Iterator<Item = (String, &Field)> {
         let fields = self.fields.iter().enumerate().filter_map(|(index, key)| match &key.part {
             Part::Id => None,
@@ -167,7 +167,7 @@ impl Key {
     }
 }
 
-/// What is wrong with a flow's key.
+/// The mistakes in a flow's key.
 pub(super) fn check(flow: &Flow, source: Option<&Source>) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if let Some(index) = flow.key.id_at().filter(|_| source.is_some_and(|source| source.id_at.is_none())) {
@@ -191,8 +191,8 @@ pub(super) fn check(flow: &Flow, source: Option<&Source>) -> Vec<Wrong> {
     wrong
 }
 
-/// What the key and the order need must be in every event. A key made of a field that may be missing
-/// would be no key.
+/// The mistakes in the fields that the key and the order need. Every event must have them: a key made of a field that
+/// may be missing would be no key.
 pub(super) fn check_fields(flow: &Flow) -> Vec<Wrong> {
     let needed = flow.key.reads().map(|(at, field)| (at, field, "the key"));
     let needed = needed.chain([("/order_by".into(), &flow.order_by, "the order")]);

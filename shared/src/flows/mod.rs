@@ -1,7 +1,7 @@
-//! What happens to an event, as data: sources, integrations and flows.
+//! The flow language: sources, integrations and flows, as data.
 //!
-//! They are YAML under `infra/flows`, reviewed like code and shipped beside it. [`Flows::parse`]
-//! refuses a bad file with its name, line and reason, so that it never reaches an event.
+//! Flows are YAML under `infra/flows`, reviewed like code and shipped beside it. [`Flows::parse`]
+//! rejects a bad file with its name, line and reason, so that it never reaches an event.
 
 pub mod contract;
 pub mod retry;
@@ -51,7 +51,7 @@ use crate::flows::retry::Policy;
 use crate::limits::pressure::{Breaker, Pressure};
 use crate::limits::rates::Rate;
 
-/// Everything that the flows folder says.
+/// The content of the flows folder: sources, integrations and flows.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
     sources: BTreeMap<String, Source>,
@@ -60,12 +60,12 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// The sender of that name.
+    /// The source of that name.
     pub fn source(&self, name: &str) -> Option<&Source> {
         self.sources.get(name)
     }
 
-    /// The partner of that name.
+    /// The integration of that name.
     pub fn integration(&self, name: &str) -> Option<&Integration> {
         self.integrations.get(name)
     }
@@ -75,76 +75,76 @@ impl Flows {
         self.flows.get(name)
     }
 
-    /// How long the key of an event of this flow is remembered after the event has come to its end.
+    /// How long the key of an event of this flow is remembered after the event is settled.
     pub fn remembered(&self, flow: &str) -> Duration {
         self.flow(flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl)
     }
 
-    /// The flow that listens to events of this type from this source.
+    /// The flow that takes events of this type from this source.
     pub fn route(&self, source: &str, event_type: &str) -> Option<&Flow> {
         self.flows.values().find(|flow| flow.on.source == source && flow.on.event_type == event_type)
     }
 
-    /// All senders, by name.
+    /// The sources, by name.
     pub fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
         self.sources.iter().map(|(name, source)| (name.as_str(), source))
     }
 
-    /// All partners, by name.
+    /// The integrations, by name.
     pub fn integrations(&self) -> impl Iterator<Item = (&str, &Integration)> {
         self.integrations.iter().map(|(name, integration)| (name.as_str(), integration))
     }
 
-    /// All flows, by name.
+    /// The flows, by name.
     pub fn all(&self) -> impl Iterator<Item = &Flow> {
         self.flows.values()
     }
 }
 
-/// A partner that effects call.
+/// An integration: a partner that effects call.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(from = "WrittenIntegration")]
 #[cfg_attr(feature = "schema", serde(into = "WrittenIntegration"))]
 pub struct Integration {
-    /// Where its API is. Only this names a host: an event never does.
+    /// The base URL of the partner's API. Only this names a host: an event never does.
     pub base_url: String,
-    /// How we prove ourselves to it.
+    /// The way in which we authenticate to the partner.
     pub auth: Auth,
-    /// How long one call may take.
+    /// The longest time of one call.
     pub timeout: Duration,
-    /// The header under which it takes our idempotency key.
+    /// The header under which the partner takes our idempotency key.
     pub idempotency_header: String,
-    /// How long it remembers our key. Afterwards a `native` effect is to be trusted no more than any.
+    /// How long the partner remembers our key. Afterwards a `native` effect has no more guarantee than any other.
     pub key_window: Duration,
-    /// How hard it may be pressed.
+    /// The limits on calls to the partner.
     pub pressure: Pressure,
 }
 
-/// An integration as it is written. Serde's `flatten` would lose the place of whatever is wrong in it.
+/// An integration as it is written. Serde's `flatten` would lose the place of a mistake in it.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct WrittenIntegration {
-    /// Where its API is.
+    /// The base URL of the partner's API.
     base_url: String,
-    /// How we prove ourselves to it.
+    /// The way in which we authenticate to the partner.
     #[serde(default)]
     auth: Auth,
-    /// How long one call may take.
+    /// The longest time of one call.
     #[serde(with = "DurationText")]
     timeout: Duration,
-    /// The header under which it takes our idempotency key; empty where it takes none.
+    /// The header under which the partner takes our idempotency key; empty where it takes none.
     #[serde(default = "idempotency_key")]
     idempotency_header: String,
-    /// How long it remembers our key.
+    /// How long the partner remembers our key.
     #[serde(default = "key_window", with = "DurationText")]
     key_window: Duration,
-    /// How often it may be called.
+    /// The highest rate of calls.
     rate: Option<Rate>,
-    /// How many calls it may have at once.
+    /// The most calls at once.
     concurrency: Option<u32>,
-    /// When it is left alone.
+    /// The circuit breaker: when calls stop, and for how long.
     breaker: Option<Breaker>,
 }
 
@@ -161,82 +161,82 @@ fn idempotency_key() -> String {
     "Idempotency-Key".into()
 }
 
-/// Stripe's, and so many others'.
+/// The default key window: Stripe's, and that of many others.
 fn key_window() -> Duration {
     Duration::from_secs(24 * 3600)
 }
 
-/// How we prove ourselves to a partner.
+/// The way in which we authenticate to a partner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
-    /// Not at all.
+    /// No authentication.
     #[default]
     None,
-    /// `Authorization: Bearer <token>`.
+    /// The header `Authorization: Bearer <token>`.
     Bearer,
 }
 
-/// What one kind of event is, how it is keyed, and what happens for it.
+/// A flow: one kind of event, its key, and what is done for it.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Its name, which is its file's name.
+    /// The flow's name, which is its file's name.
     pub name: String,
-    /// The version of its schema and effects. It travels with each event.
+    /// The version of the flow's schema and effects. It travels with each event.
     pub version: u32,
-    /// Which events it takes.
+    /// The events that the flow takes.
     pub on: On,
-    /// JSON Schema 2020-12 of an event. What it does not list is dropped.
+    /// JSON Schema 2020-12 of an event. Fields that it does not list are dropped.
     pub schema: Value,
-    /// Which field names the version of the schema that the sender means. Without it, or without a
+    /// The field that names the version of the schema which the sender means. Without it, or without a
     /// value there, the event is of the flow's own version.
     #[serde(default)]
     pub version_at: Option<Field>,
     /// The schemas of older versions that senders may still use.
     #[serde(default)]
     pub older: BTreeMap<u32, Value>,
-    /// What makes two deliveries the same event.
+    /// The key: two deliveries with the same key are the same event.
     pub key: Key,
-    /// Events that agree in this field are processed in order.
+    /// The ordering field: events that agree in it are processed in order.
     pub order_by: Field,
     /// How long a key is remembered.
     #[serde(with = "DurationText")]
     pub ttl: Duration,
-    /// How old an event may get before it is given up on, counted from its acceptance or its replay.
+    /// The greatest age of an event before it is given up on, counted from its acceptance or its replay.
     #[serde(default = "max_age", with = "DurationText")]
     pub max_age: Duration,
-    /// Who an event is about.
+    /// The contact that an event is about.
     #[serde(default)]
     pub contact: Option<ContactRef>,
-    /// What must be so before anything is done.
+    /// The guards: conditions that must hold before anything is done.
     #[serde(default)]
     pub guards: Vec<Guard>,
-    /// What is found out before anything is done.
+    /// The enrichments: what is looked up before anything is done.
     #[serde(default)]
     pub enrich: Vec<Enrich>,
-    /// What a human must see first.
+    /// The approval that a human must give first.
     #[serde(default)]
     pub approval: Option<Approval>,
-    /// What changes while the flow is careful.
+    /// The changes to the flow in safe mode.
     #[serde(default)]
     pub safe_mode: Option<SafeMode>,
-    /// Whether the schedule replays what failed as often as the policy allows, a few times: it may have healed.
+    /// Whether the schedule replays events whose attempts are spent, a few times: the partner may work again.
     #[serde(default = "auto_replay")]
     pub auto_replay: bool,
     /// Whether a newer event of the same entity (`order_by`) replaces what an older one says. Once a newer
     /// one is applied, the replay of an older one is held back.
     #[serde(default)]
     pub latest_wins: bool,
-    /// What is done for an event: each after the one before it, unless it says what it `needs`.
+    /// The effects of an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
-    /// When a failed effect is tried again.
+    /// The retry policy of the effects.
     pub retry: Policy,
 }
 
-/// Within what the queue keeps: a message that waits longer is lost to us.
+/// The default maximum age. It is shorter than the queue's retention: a message that waits longer is lost.
 fn max_age() -> Duration {
     Duration::from_secs(24 * 3600)
 }
@@ -246,7 +246,7 @@ fn auto_replay() -> bool {
 }
 
 impl Flow {
-    /// The effects that an effect waits for: what it says it needs, or else the one before it.
+    /// The effects that an effect waits for: those that it names, or else the one before it.
     pub fn needs<'f>(&'f self, effect: &'f Effect) -> Vec<&'f str> {
         let before = self.effects.iter().take_while(|other| other.id != effect.id).last();
         match &effect.needs {
@@ -255,7 +255,7 @@ impl Flow {
         }
     }
 
-    /// Whether something is asked or found out before the first effect of an event.
+    /// Whether a guard, an enrichment or an approval stands before the first effect of an event.
     pub fn needs_preparation(&self) -> bool {
         !self.guards.is_empty() || !self.enrich.is_empty() || self.approval.is_some()
     }
@@ -274,14 +274,14 @@ impl Flow {
         }
     }
 
-    /// The schema of each version that a sender may use.
+    /// The schemas that a sender may use, by version.
     pub fn schemas(&self) -> impl Iterator<Item = (u32, &Value)> {
         let older = self.older.iter().map(|(version, schema)| (*version, schema));
         older.chain([(self.version, &self.schema)])
     }
 }
 
-/// Which events a flow takes.
+/// The events that a flow takes.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! From the flows folder's files to [`Flows`], or to all that is wrong with them.
+//! The parser: from the flows folder's files to [`Flows`], or to all mistakes in them.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use crate::base::wrong::{Wrong, step};
 /// A file of the flows folder: its path inside the folder, and its text.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// `sources.yaml`, `integrations.yaml`, or `flows/<name>.yaml`.
+    /// The path: `sources.yaml`, `integrations.yaml`, or `flows/<name>.yaml`.
     pub path: String,
-    /// What it says.
+    /// The file's text.
     pub text: String,
 }
 
-/// One thing that is wrong with a file.
+/// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file's path inside the flows folder.
     pub file: String,
-    /// Where.
+    /// The place in the file.
     pub place: Place,
-    /// What is wrong, as a sentence.
+    /// The mistake, as a sentence.
     pub what: String,
-    /// What would be right, where that can be guessed.
+    /// A correct value, where it can be guessed.
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// Something wrong in this file. It quotes the file, which may say anything, at any length, and stays a line.
+    /// A mistake in this file. It quotes the file, which may hold anything, at any length, and stays one line.
     pub(super) fn new(file: &str, place: Place, what: &str, hint: Option<&str>) -> Self {
         Problem { file: file.to_owned(), place, what: one_line(what), hint: hint.map(one_line) }
     }
 
-    /// What a check found, with its place in the file's text.
+    /// The finding of a check, with its place in the file's text.
     pub(super) fn locate(files: &[File], path: &str, wrong: &Wrong) -> Self {
         let text = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
         Self::new(path, locate(text, &wrong.at), &wrong.what, wrong.hint.as_deref())
@@ -55,7 +55,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A text as a line that can be read.
+/// A text as one line that can be read.
 fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
@@ -65,10 +65,10 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// The most characters of a sentence that are shown.
+/// The most characters of a sentence.
 const MAX_LINE: usize = 400;
 
-/// Everything that is wrong with the folder, at once.
+/// The mistakes in the folder, all at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -92,7 +92,7 @@ impl Flows {
             };
             problems.extend(read.err());
         }
-        // Nothing is said to be missing in a file that could not be read.
+        // A name is not reported as missing from a file that could not be read.
         let unread: Vec<String> = problems.iter().map(|problem| problem.file.clone()).collect();
         let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| unread.iter().all(|path| path != file));
         let found = flows.check().filter(|(_, wrong)| judged(wrong));
@@ -104,7 +104,7 @@ impl Flows {
         Ok(flows)
     }
 
-    /// What is wrong, with the file's path. Flows are kept under their paths until all is well.
+    /// The mistakes, each with its file's path. Flows are kept under their paths until there are none.
     fn check(&self) -> impl Iterator<Item = (&str, Wrong)> {
         let sources = self.check_sources().into_iter().map(|wrong| ("sources.yaml", wrong));
         let integrations = check_integrations(self).into_iter().map(|wrong| ("integrations.yaml", wrong));
@@ -129,7 +129,7 @@ fn refers_to(pointer: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with one flow, given its neighbours.
+/// The mistakes in one flow, given its neighbours.
 fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if path != format!("flows/{}.yaml", flow.name) {
@@ -150,7 +150,7 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
         );
     }
     let schemas = check_schemas(flow);
-    // What a schema says of a field is known once it is a schema.
+    // A field of a schema can be checked once the schema is one.
     if schemas.is_empty() {
         wrong.extend(key::check_fields(flow));
     }
@@ -170,7 +170,8 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let hint = format!("retries take up to {}s", flow.retry.horizon().as_secs());
         wrong.push(Wrong::at("/ttl", what).hint(hint));
     } else if flow.ttl < DEDUPLICATION_WINDOW {
-        let what = "ttl must be at least 5m: the queue would swallow the same event again, which nobody remembers";
+        let what =
+            "ttl must be at least 5m: the queue drops the same event for that long, even if its key is forgotten";
         wrong.push(Wrong::at("/ttl", what));
     }
     wrong.extend(policy.into_iter().map(|wrong| wrong.under("/retry")));

@@ -1,4 +1,4 @@
-//! Whether all that a flow's templates read can be there.
+//! Checks of the names that a flow's templates read.
 //!
 //! A typo behind `default(none)` would never fail, and never send the value either. So a name is looked
 //! up before the flow ships: a field in the schema, a result among the effects that are waited for.
@@ -10,7 +10,7 @@ use super::{Action, ContactRef, Decide, Effect, Flow, Guard, Origin, Request, co
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
 
-/// What is wrong with an effect's templates.
+/// The mistakes in an effect's templates.
 pub(super) fn check(effect: &Effect, flow: &Flow) -> Vec<Wrong> {
     let when = effect.when.iter().map(|when| ("/when".to_owned(), Template::Condition(when)));
     let lookup = effect.lookup.iter().map(|l| ("/lookup/request/path".to_owned(), Template::Path(&l.request.path)));
@@ -29,7 +29,7 @@ pub(super) fn check(effect: &Effect, flow: &Flow) -> Vec<Wrong> {
     check_all(templates, flow, &flow.waits_for(effect))
 }
 
-/// What is wrong with the templates that belong to no effect. They are filled in before any is done.
+/// The mistakes in the templates that belong to no effect. They are rendered before any effect is done.
 pub(super) fn check_flow(flow: &Flow) -> Vec<Wrong> {
     let contact = flow.contact.iter().flat_map(|ContactRef { tenant, email }| {
         [("/contact/tenant".to_owned(), Template::Body(tenant)), ("/contact/email".to_owned(), Template::Body(email))]
@@ -54,7 +54,7 @@ pub(super) fn check_flow(flow: &Flow) -> Vec<Wrong> {
     wrong
 }
 
-/// Something that is filled in from an event.
+/// A template of any kind.
 enum Template<'f> {
     Path(&'f Path),
     Body(&'f Body),
@@ -70,7 +70,7 @@ impl Template<'_> {
         }
     }
 
-    /// Paths and conditions that are malformed are not even read.
+    /// The malformed leaves of a body. Malformed paths and conditions are not even read.
     fn malformed(&self) -> Vec<Wrong> {
         match self {
             Template::Body(body) => body.malformed(),
@@ -112,7 +112,8 @@ fn check_name(name: &str, flow: &Flow, waits_for: &BTreeSet<&str>) -> Option<Wro
     }
 }
 
-/// A field of any version's schema will do: a template may care for older events.
+/// The mistake in the name of an event's field. A field of any version's schema will do: a template may be for older
+/// events.
 fn check_field(name: &str, steps: &[&str], flow: &Flow) -> Option<Wrong> {
     let unlisted = flow.schemas().map(|(_, schema)| contract::unlisted(schema, steps)).collect::<Option<Vec<_>>>()?;
     let (unknown, known) = unlisted.last()?;
@@ -146,7 +147,7 @@ fn check_found(id: &str, result: Option<&str>, flow: &Flow) -> Option<Wrong> {
 }
 
 impl Flow {
-    /// Every effect that is done before this one is called: what it needs, what that needs, and so on.
+    /// The effects that are done before this one is called: those that it needs, those that they need, and so on.
     fn waits_for<'f>(&'f self, effect: &'f Effect) -> BTreeSet<&'f str> {
         let mut all = BTreeSet::new();
         let mut open = self.needs(effect);

@@ -1,4 +1,4 @@
-//! When a failed effect is tried again: policy as data.
+//! Retry policies, as data: when a failed effect is tried again.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::limits::budget::Budget;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// How the delay grows.
+    /// The way in which the delay grows with each attempt.
     pub strategy: Strategy,
     /// The ceiling of the first delay, and of every one where the strategy is fixed.
     #[serde(with = "DurationText")]
     pub base: Duration,
-    /// By what the ceiling grows with each attempt. Nothing to a fixed strategy.
+    /// The factor by which the ceiling grows with each attempt. A fixed strategy ignores it.
     #[serde(default = "doubling")]
     pub multiplier: f64,
-    /// What no ceiling exceeds.
+    /// The longest ceiling, whatever the attempt.
     #[serde(with = "DurationText")]
     pub max_delay: Duration,
-    /// How much of the delay is left to chance.
+    /// The random part of the delay.
     #[serde(default)]
     pub jitter: Jitter,
-    /// How often one effect is called before the event is a dead letter.
+    /// The most calls of one effect before the event is a dead letter.
     pub max_attempts: u32,
-    /// How many retries all events of one contact share. Without it, each event has its own only.
+    /// The retries that all events of one contact share. Without it, each event has its own only.
     #[serde(default)]
     pub budget_per_contact: Option<Budget>,
 }
@@ -38,7 +38,7 @@ fn doubling() -> f64 {
     2.0
 }
 
-/// How the delay grows.
+/// The way in which the delay grows with each attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
@@ -49,17 +49,17 @@ pub enum Strategy {
     Fixed,
 }
 
-/// How much of the delay is left to chance.
+/// The random part of the delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum Jitter {
-    /// All of it: anything from nothing to the ceiling, so that a crowd does not come back at once.
+    /// The whole delay is random: from zero to the ceiling, so that events that failed together come back apart.
     #[default]
     Full,
-    /// Half of it: from half of the ceiling to all of it, where a partner needs some rest in any case.
+    /// Half of the delay is random: from half of the ceiling to all of it, where a partner needs a pause in any case.
     Equal,
-    /// Nothing: a crowd that failed at once comes back at once.
+    /// Nothing is random: events that failed together come back together.
     None,
 }
 
@@ -74,7 +74,7 @@ impl Policy {
         Duration::from_secs_f64(grown.clamp(0.0, self.max_delay.as_secs_f64()))
     }
 
-    /// The delay after attempt number `attempt`. `chance` is drawn evenly from 0 to 1; what the
+    /// The delay after attempt number `attempt`. `chance` is drawn evenly from 0 to 1; the delay that the
     /// partner asked for in `Retry-After` is waited out in any case.
     pub fn delay(&self, attempt: u32, chance: f64, retry_after: Option<Duration>) -> Duration {
         let chance = chance.clamp(0.0, 1.0);
@@ -87,12 +87,12 @@ impl Policy {
         retry_after.unwrap_or_default().min(MAX_RETRY_AFTER) + delay
     }
 
-    /// How long the retries of one effect can take together.
+    /// The longest time that the retries of one effect can take together.
     pub fn horizon(&self) -> Duration {
         (1..self.max_attempts).map(|attempt| self.ceiling(attempt)).sum()
     }
 
-    /// What is wrong with the policy.
+    /// The mistakes in the policy.
     pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if !(1..=MAX_ATTEMPTS).contains(&self.max_attempts) {
@@ -113,14 +113,14 @@ impl Policy {
     }
 }
 
-/// More attempts than this are not patience but a loop.
+/// The most attempts of an effect.
 const MAX_ATTEMPTS: u32 = 20;
 
-/// The queue hides a message for 12 hours at most, and counts what was hidden before. An hour leaves
-/// room for a `Retry-After` on top.
+/// The longest delay. The queue hides a message for 12 hours at most, and counts the time that it was hidden before.
+/// An hour leaves room for a `Retry-After` on top.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 
-/// A partner may ask for this much patience and no more.
+/// The longest `Retry-After` that is obeyed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How flow files say what a flow does while it is careful.
+//! Safe mode in flow files: what a flow does while it is on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use crate::base::suggest::suggest;
 use crate::base::time::{DurationText, optional_duration};
 use crate::base::wrong::Wrong;
 
-/// What changes in a flow while its safe mode is on. What is not named stays.
+/// The changes to a flow while its safe mode is on. What is not named stays.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 pub struct SafeMode {
-    /// What is sent instead, by the effects' ids.
+    /// The requests that are sent instead, by the effects' ids.
     pub requests: BTreeMap<String, Request>,
     /// The effects that are not done.
     pub skip: Vec<String>,
     /// Tighter caps, by their channels.
     pub caps: BTreeMap<String, TightCap>,
-    /// For how long it is turned on by itself when the breaker of one of the flow's partners opens.
+    /// How long safe mode is turned on by itself when the breaker of one of the flow's partners opens.
     #[serde(deserialize_with = "optional_duration")]
     #[cfg_attr(
         feature = "schema",
@@ -36,9 +36,9 @@ pub struct SafeMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct TightCap {
-    /// How many.
+    /// The most events that reach the entity in that time.
     pub limit: u32,
-    /// In how long.
+    /// The stretch of time that the cap looks back on.
     #[serde(with = "DurationText")]
     pub per: Duration,
 }
@@ -63,13 +63,13 @@ impl Flow {
         self
     }
 
-    /// Whether an effect is not done while the safe mode is on.
+    /// Whether an effect is not done while safe mode is on.
     pub fn skips_in_safe_mode(&self, effect: &Effect) -> bool {
         self.safe_mode.as_ref().is_some_and(|safe| safe.skip.contains(&effect.id))
     }
 }
 
-/// What is wrong with a flow's safe mode.
+/// The mistakes in a flow's safe mode.
 pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
     let Some(safe) = &flow.safe_mode else { return Vec::new() };
     let is_call = |id: &str| flow.effects.iter().any(|e| e.id == id && matches!(e.action, Action::Call(_)));

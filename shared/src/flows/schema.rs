@@ -16,7 +16,7 @@ use super::{Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, 
 use crate::base::time::{DurationText, HourMinute, Unit};
 use crate::limits::rates::Rate;
 
-/// The schema of each kind of file, by the name under which it is kept.
+/// The schema of each kind of file, by the name of its own file.
 pub fn schemas() -> [(&'static str, Value); 3] {
     [
         ("flow.json", schema::<Flow>("A flow: flows/<name>.yaml")),
@@ -97,7 +97,7 @@ pub(super) fn some<S: Serializer>(duration: &Option<Duration>, serializer: S) ->
     }
 }
 
-/// As its text.
+/// Serializes a type as its text.
 macro_rules! write_as_text {
     ($($type:ty => $text:expr),* $(,)?) => {$(
         impl Serialize for $type {

@@ -1,4 +1,4 @@
-//! What the YAML parser found wrong, in words for somebody who writes a first flow.
+//! The YAML parser's errors, in words for the author of a first flow.
 
 use serde_saphyr::Error;
 
@@ -6,7 +6,7 @@ use super::{File, Problem};
 use crate::base::locate::{Place, owner};
 use crate::base::suggest::suggest;
 
-/// Tells a parser's error as a problem of this file.
+/// A parser's error as a problem of this file.
 pub(super) fn problem(file: &File, error: &Error) -> Problem {
     let error = innermost(error.without_snippet());
     let place = place(error, &file.text);
@@ -24,7 +24,7 @@ fn place(error: &Error, text: &str) -> Place {
     }
 }
 
-/// An alias shows the error of what it stands for.
+/// The error inside an alias: that of the value which it stands for.
 fn innermost(error: &Error) -> &Error {
     match error {
         Error::AliasError { error, .. } => innermost(error.without_snippet()),
@@ -32,7 +32,7 @@ fn innermost(error: &Error) -> &Error {
     }
 }
 
-/// What is wrong, and what would be right. `line` is the text where it was noticed.
+/// The mistake, and a hint. `line` is the text where it was noticed.
 fn sentence(error: &Error, line: &str) -> (String, Option<String>) {
     match error {
         Error::Eof { .. } => ("the file says nothing".into(), None),
@@ -75,7 +75,7 @@ fn sentence(error: &Error, line: &str) -> (String, Option<String>) {
     }
 }
 
-/// What serde and the parser call a type, as people do.
+/// The plain name of a type as serde and the parser call it.
 fn plain(expected: &str) -> &str {
     match expected {
         "mapping start" | "mapping" | "map" | "a map" => "a mapping, as in `name: value`",
@@ -89,7 +89,7 @@ fn plain(expected: &str) -> &str {
     }
 }
 
-/// What those usually forgot who wrote such a line.
+/// The usual slip in such a line.
 fn slip(line: &str, msg: &str) -> Option<&'static str> {
     let indent = line.len() - line.trim_start().len();
     let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());

@@ -1,4 +1,4 @@
-//! Who may send us events, and how a sender proves itself.
+//! Sources: who may send events, and how a sender proves itself.
 
 use std::time::Duration;
 
@@ -14,50 +14,50 @@ use crate::base::time::duration;
 use crate::base::wrong::{Wrong, step};
 use crate::limits::rates::Rate;
 
-/// How far a sender's clock may be from ours, unless its source says otherwise.
+/// The largest difference between a sender's clock and ours, unless its source names another.
 const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// A sender: how it proves itself, and what it may send.
+/// A source: how a sender proves itself, and what it may send.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// How its deliveries are signed.
+    /// The scheme by which the source signs its deliveries.
     pub scheme: Scheme,
-    /// How far its clock may be from ours, where its scheme signs the time. [`Source::tolerance`]
-    /// knows what holds where nothing is said.
+    /// The largest difference between the sender's clock and ours, where the scheme signs the time; 5m without it.
+    /// [`Source::tolerance`] has the value that is in force.
     #[serde(default, deserialize_with = "some_duration")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<DurationText>"), serde(serialize_with = "schema::some"))]
     pub tolerance: Option<Duration>,
-    /// The largest body that it may send, in bytes.
+    /// The largest body that the source may send, in bytes.
     #[serde(with = "Size")]
     pub max_body: usize,
-    /// How much it may send.
+    /// The highest rate of the source's events.
     pub rate: Rate,
-    /// Which field of its body names the event's type.
+    /// The field of the body that names the event's type.
     pub type_at: Field,
-    /// Where the provider's own id of an event stands. A key reads it as `$id`.
+    /// The place of the provider's own id of an event. A key reads it as `$id`.
     #[serde(default)]
     pub id_at: Option<IdAt>,
-    /// Which field of a form holds its event as JSON, for a sender that posts forms.
+    /// The field of a form that holds the event as JSON, for a sender that posts forms.
     #[serde(default)]
     pub form: Option<String>,
 }
 
 impl Source {
-    /// How far its clock may be from ours: five minutes, unless it says otherwise.
+    /// The largest difference between the sender's clock and ours: five minutes, unless the source names another.
     pub fn tolerance(&self) -> Duration {
         self.tolerance.unwrap_or(TOLERANCE)
     }
 }
 
-/// Where the provider's own id of an event stands. Only signed content will do: whoever could alter
+/// The place of the provider's own id of an event. Only signed content will do: an attacker who could alter
 /// the id could pass one event for two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdAt {
-    /// In a field of the body.
+    /// A field of the body.
     Field(Field),
-    /// In a header that the scheme signs.
+    /// A header that the scheme signs.
     Header {
         /// The header's name.
         header: String,
@@ -89,34 +89,34 @@ impl<'de> Deserialize<'de> for IdAt {
     }
 }
 
-/// How a source signs.
+/// The scheme by which a source signs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// <https://www.standardwebhooks.com>
+    /// Standard Webhooks: <https://www.standardwebhooks.com>
     StandardWebhooks,
-    /// `Stripe-Signature: t=…,v1=…`
+    /// Stripe's scheme: `Stripe-Signature: t=…,v1=…`
     Stripe,
-    /// `X-Hub-Signature-256: sha256=…`
+    /// GitHub's scheme: `X-Hub-Signature-256: sha256=…`
     Github,
-    /// `X-Shopify-Hmac-Sha256: …`
+    /// Shopify's scheme: `X-Shopify-Hmac-Sha256: …`
     Shopify,
-    /// `X-Slack-Signature: v0=…`
+    /// Slack's scheme: `X-Slack-Signature: v0=…`
     Slack,
     /// An HMAC in a header, in the sender's own way.
     Hmac(Hmac),
-    /// Not at all, so that anybody may send as it. For local development: [`Flows::deployable`] refuses it.
+    /// No signature, so that anybody may send as this source. For local development: [`Flows::deployable`] rejects it.
     None,
 }
 
 impl Scheme {
-    /// Whether a header is under the signature.
+    /// Whether the scheme signs a header.
     fn signs_header(&self, name: &str) -> bool {
         *self == Scheme::StandardWebhooks && name.eq_ignore_ascii_case("webhook-id")
     }
 
-    /// Whether a delivery says when it was signed, under its signature.
+    /// Whether the scheme signs the time of signing.
     pub fn signs_time(&self) -> bool {
         match self {
             Scheme::StandardWebhooks | Scheme::Stripe | Scheme::Slack => true,
@@ -127,8 +127,8 @@ impl Scheme {
 }
 
 impl Flows {
-    /// Whether this, read from these files, may run where strangers reach it. Local development may
-    /// do without.
+    /// Checks that the flows, read from these files, may run where strangers reach them: every source must sign. Local
+    /// development may do without.
     pub fn deployable(&self, files: &[File]) -> Result<(), Problems> {
         let unsigned = self.sources.iter().filter(|(_, source)| source.scheme == Scheme::None);
         let wrong = unsigned.map(|(name, _)| {
@@ -139,18 +139,18 @@ impl Flows {
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
-    /// What is wrong with the sources.
+    /// The mistakes in the sources.
     pub(super) fn check_sources(&self) -> Vec<Wrong> {
         let sources = self.sources.iter();
         sources.flat_map(|(name, source)| source.check(name).map(|wrong| wrong.under(&step(name)))).collect()
     }
 }
 
-/// An accepted body travels in one message and is kept in one item, each with some wrapping.
+/// The largest body: it travels in one message and is kept in one item, each with some wrapping.
 const MAX_BODY: usize = 256 * 1024;
 
 impl Source {
-    /// A tolerance that nothing enforces would promise a protection that is not there.
+    /// The mistakes in a source. A tolerance that nothing enforces would promise a protection that is not there.
     fn check(&self, name: &str) -> impl Iterator<Item = Wrong> {
         let idle = self.tolerance.is_some() && !self.scheme.signs_time();
         let unsigned = matches!(&self.id_at, Some(IdAt::Header { header }) if !self.scheme.signs_header(header));

@@ -3,7 +3,7 @@
 //! A body is a JSON tree whose string leaves are templates, so a value keeps its type and can never
 //! break out of its place. In a path each value is percent-encoded, and must be plain and there:
 //! `/leads/` is another resource than `/leads/7`. An undefined value is an error, never an empty string in
-//! somebody's email.
+//! a person's email.
 
 mod names;
 
@@ -17,9 +17,9 @@ pub use names::{ROOTS, Read};
 
 use crate::base::wrong::{Wrong, step};
 
-/// What a template may look at.
+/// The values that a template may read.
 ///
-/// All of it stays the same over retries and replays: a partner that knows our key refuses another body
+/// All of them stay the same over retries and replays: a partner that knows our key rejects another body
 /// under it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scope<'a> {
@@ -27,15 +27,15 @@ pub struct Scope<'a> {
     pub event: &'a Value,
     /// The results of the effects that are done, by their ids.
     pub effects: Value,
-    /// What was found out about the event, by the lookups' ids.
+    /// The results of the enrichments, by their ids.
     pub enrich: Value,
     /// The flow's name, and the version of the schema that the event matched.
     pub flow: Value,
-    /// When the effect was first intended, as RFC 3339; before that, when the event was received.
+    /// The moment of the effect's first intent, as RFC 3339; before that, the moment when the event was received.
     pub now: String,
 }
 
-/// The template could not be rendered from this event. It names the place, never a value.
+/// The reason why a template could not be rendered from an event. It names the place, never a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TemplateError(String);
@@ -58,7 +58,7 @@ impl Body {
         &self.0
     }
 
-    /// The leaves that are no templates, each with its place: a refusal to read the tree could not name it.
+    /// The malformed leaves, each with its place: an error while the tree is read could not name it.
     pub fn malformed(&self) -> Vec<Wrong> {
         let environment = text_environment();
         let mut wrong = Vec::new();
@@ -68,13 +68,13 @@ impl Body {
         wrong
     }
 
-    /// The tree with each leaf filled in.
+    /// The tree with each leaf rendered.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, TemplateError> {
         let scope = Jinja::from(Serde(scope));
         fill(&text_environment(), &self.0, &scope)
     }
 
-    /// Fills in a template that stands for a text: a number or a boolean is written out.
+    /// Renders a template that stands for a text: a number or a boolean is written out.
     pub fn text(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
         Ok(match self.render(scope)? {
             Value::String(text) => text,
@@ -95,7 +95,7 @@ impl Path {
         &self.0
     }
 
-    /// The path with each value filled in and encoded.
+    /// The path with each value rendered and encoded.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
         let path = path_environment().render_str(&self.0, Jinja::from(Serde(scope)))?;
         if climbs(&path) { Err(TemplateError("a value climbs in the path".into())) } else { Ok(path) }
@@ -114,7 +114,7 @@ impl TryFrom<String> for Path {
     }
 }
 
-/// An expression that is true or false of an event.
+/// A condition: an expression that is true or false of an event.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(try_from = "String")]
@@ -126,7 +126,7 @@ impl Condition {
         &self.0
     }
 
-    /// Whether it is true. What is undefined is an error: a typo must not decide.
+    /// Whether the expression is true. An undefined value is an error: a typo must not decide.
     pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, TemplateError> {
         let environment = text_environment();
         let value = environment.compile_expression(&self.0)?.eval(Jinja::from(Serde(scope)))?;
@@ -140,7 +140,7 @@ impl Condition {
 impl TryFrom<String> for Condition {
     type Error = String;
 
-    /// With or without the braces of a template.
+    /// Takes an expression with or without the braces of a template.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let inner = expression(&text).unwrap_or(&text).to_owned();
         let compiled = text_environment().compile_expression(&inner).map(drop);
@@ -155,8 +155,8 @@ fn text_environment() -> Environment<'static> {
     environment
 }
 
-/// Every character of a value that could mean something in a URL is encoded. A list or an object has no
-/// place there, nothing at all would name another resource, and a boolean is spelled as in JSON.
+/// The environment for paths. Every character of a value that could mean something in a URL is encoded. A list or an
+/// object has no place there, an empty value would name another resource, and a boolean is spelled as in JSON.
 fn path_environment() -> Environment<'static> {
     let mut environment = text_environment();
     environment.set_formatter(|out, _, value| {
@@ -173,7 +173,7 @@ fn path_environment() -> Environment<'static> {
     environment
 }
 
-/// Whether a path has a step in it once it is decoded. Proxies decode before they resolve, so an encoded
+/// Whether a decoded path has a step `.` or `..` in it. Proxies decode before they resolve, so an encoded
 /// `..` climbs as well as a plain one.
 fn climbs(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
@@ -194,8 +194,8 @@ fn why(error: &minijinja::Error) -> String {
     error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
 }
 
-/// Filters and functions are looked up when a template is rendered. So it is, with nothing: what it
-/// then complains of besides an unknown name says nothing about an event.
+/// Renders a template without an event, to find unknown filters and functions: they are looked up only then. Any
+/// other error says nothing about an event.
 fn try_out(text: &str) -> Result<(), minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
@@ -238,7 +238,7 @@ fn fill(environment: &Environment<'_>, tree: &Value, scope: &Jinja) -> Result<Va
     })
 }
 
-/// A leaf that is one expression keeps its value's type.
+/// Renders a leaf that is one expression. It keeps its value's type.
 fn evaluate(environment: &Environment<'_>, expression: &str, scope: &Jinja) -> Result<Value, TemplateError> {
     let value = environment.compile_expression(expression)?.eval(scope.clone())?;
     if value.is_undefined() {

@@ -1,7 +1,7 @@
-//! What a human is asked before it is done.
+//! A human's approval of an event's plan, before its effects are done.
 //!
-//! The question is bound to the hash of what would be done, and so is the answer: what changed since is
-//! asked anew. The question is written down before it is posted, so that it is posted once.
+//! The question carries the hash of the plan, and so does the answer: a plan that has changed since is asked
+//! about anew. The ledger records the question before Slack gets it, so that it is posted once.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use super::{Ask, Closed, Declined, Lease, Noop, Row, SignOff, State};
 use crate::base::time::Timestamp;
 
 impl Lease {
-    /// Whether a human has approved exactly this.
+    /// Whether a human has approved the plan with this hash.
     pub fn is_approved(&self, hash: &str) -> bool {
         self.row.ask.as_ref().is_some_and(|ask| ask.hash == hash && ask.approved_by.is_some())
     }
 
-    /// Whether exactly this was asked before, by a worker that did not get to the end.
+    /// Whether the plan with this hash was asked about before, by a worker that did not get to the end.
     pub fn is_asked(&self, hash: &str) -> bool {
         self.row.ask.as_ref().is_some_and(|ask| ask.hash == hash)
     }
 
-    /// A human is about to be asked.
+    /// Records that a human is about to be asked about the plan with this hash.
     pub fn ask(&mut self, hash: &str, until: Timestamp, now: Timestamp) {
         self.row.step += 1;
         self.row.ask = Some(Ask { hash: hash.to_owned(), until, approved_by: None });
         self.row.note(now, "approval asked for");
     }
 
-    /// The event waits for the answer, where operators see it.
+    /// Closes the lease: the event awaits the answer, in the list of parked events.
     #[must_use]
     pub fn await_approval(mut self, posted: &str, now: Timestamp) -> Closed {
         self.row.list(now);
@@ -37,9 +37,9 @@ impl Lease {
 }
 
 impl Row {
-    /// The row, on its way through the queue with a human's approval of what has this hash.
+    /// The row after an approval of the plan with this hash: on its way through the queue again.
     ///
-    /// It stays in the index of parked events until a worker claims it: a crash between this write and
+    /// The row stays in the index of parked events until a worker claims it: a crash between this write and
     /// the send leaves it where an operator sees it.
     pub fn approved(mut self, hash: &str, sign_off: SignOff<'_>, now: Timestamp) -> Result<Self, Declined> {
         let ask = self.open_ask(hash, now)?;
@@ -49,7 +49,7 @@ impl Row {
         Ok(self)
     }
 
-    /// The row, after a human said no. The key is remembered for `ttl` from here.
+    /// The row after a human rejected the plan. The ledger remembers the key for `ttl` from here.
     pub fn rejected(
         mut self,
         hash: &str,
@@ -58,36 +58,39 @@ impl Row {
         now: Timestamp,
     ) -> Result<Self, Declined> {
         self.open_ask(hash, now)?;
-        // Its sender sees these facts. Who said no is in the history.
+        // The sender sees these facts. The history says who rejected the plan.
         self.end_as_noop(json!({"rejected": true}), ttl, now);
         self.note(now, format!("rejected by {sign_off}"));
         Ok(self)
     }
 
-    /// Whether a question stands that nobody answered in time.
+    /// Whether the row's question has expired without an answer.
     pub fn has_lapsed(&self, now: Timestamp) -> bool {
         self.state == State::AwaitingApproval && self.ask.as_ref().is_some_and(|ask| ask.until <= now)
     }
 
-    /// The row, after nobody answered in time.
+    /// The row after its question expired without an answer.
     pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
         if !self.has_lapsed(now) {
-            return Err(Declined(format!("there is no question about {} that has lapsed", self.id)));
+            return Err(Declined(format!("{} has no question that has lapsed: nothing was changed", self.id)));
         }
         self.end_as_noop(json!({"expired": true}), ttl, now);
-        self.note(now, "noop: nobody answered in time");
+        self.note(now, "noop: the approval expired without an answer");
         Ok(self)
     }
 
     fn open_ask(&mut self, hash: &str, now: Timestamp) -> Result<&mut Ask, Declined> {
         let (id, state) = (self.id.clone(), self.state);
         let ask = self.ask.as_mut().filter(|_| state == State::AwaitingApproval);
-        let ask = ask.ok_or_else(|| Declined(format!("{id} is {}: there is nothing to approve", state.as_str())))?;
+        let ask =
+            ask.ok_or_else(|| Declined(format!("{id} is {}: there is nothing to approve or reject", state.as_str())))?;
         if ask.until <= now {
-            return Err(Declined(format!("the question about {id} has expired")));
+            return Err(Declined(format!("the question about {id} has expired: an answer has no effect any more")));
         }
         if ask.hash != hash {
-            return Err(Declined(format!("what would be done for {id} is not what you saw: look again")));
+            return Err(Declined(format!(
+                "the plan for {id} is not what you saw: nothing was decided; look again, then answer"
+            )));
         }
         Ok(ask)
     }

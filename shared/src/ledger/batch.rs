@@ -1,8 +1,8 @@
-//! Batches of replays: what an operator asked for, and how far it got.
+//! Batches of replays: the operator's request, and how far the lane has got with it.
 //!
-//! A batch names what it replays by a filter, and its checkpoint is the ledger itself: what was replayed
-//! is not dead any more, and what was replayed or parked after the batch began is not part of it. So a
-//! batch that crashes goes on where it was, and repeats nothing.
+//! A batch names its events by a filter, and its checkpoint is the ledger itself: an event that was replayed
+//! is not dead any more, and an event that was replayed or parked after the batch began is not part of it. So
+//! a batch goes on after a crash where it was, and repeats nothing.
 
 use async_trait::async_trait;
 use std::time::Duration;
@@ -14,39 +14,39 @@ use crate::base::document::Stored;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::time::Timestamp;
 
-/// Which parked events are meant. What is not named is not asked for.
+/// A filter on parked events. A field that is absent lets every event through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
-    /// Those of this flow.
+    /// The flow of the events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
-    /// Those that are dead for this reason.
+    /// The reason for which the events are dead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Those in this state.
+    /// The state of the events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// Those whose last error has this in it.
+    /// A text that the events' last error contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Those that were replayed no more often than this.
+    /// The most replays that the events have had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replays: Option<u32>,
-    /// Those that were parked then or later.
+    /// The moment from which on the events were parked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
 impl Filter {
-    /// The most that one answer lists, plans or decides.
+    /// The most events that one answer lists, plans or decides.
     pub const MAX_LISTED: u32 = 100;
 
-    /// How many of the newest parked events are looked through. What is older is found by its id, by a batch, or
-    /// once newer ones are settled.
+    /// The most parked events that a list looks through, the newest first. Older events are found by their id, by a
+    /// batch, or once newer ones are settled.
     pub const MAX_SCANNED: usize = 5000;
 
-    /// Whether a parked row is meant.
+    /// Whether the filter lets a parked row through.
     pub fn takes(&self, row: &Row) -> bool {
         let death = row.death.as_ref();
         self.flow.as_ref().is_none_or(|flow| *flow == row.flow)
@@ -61,55 +61,55 @@ impl Filter {
 /// A batch of replays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Its id.
+    /// The batch's id.
     pub id: String,
-    /// What it replays.
+    /// The filter on the events that the batch replays.
     pub filter: Filter,
-    /// How many at most.
+    /// The most events that the batch replays.
     pub max: u32,
-    /// How many a minute for each integration.
+    /// The replay rate of each integration, in events a minute.
     pub per_minute: u32,
-    /// Who asked for it.
+    /// The operator who asked for the batch.
     pub by: String,
-    /// Why.
+    /// The operator's reason for the batch.
     pub why: String,
-    /// When it began. What was parked or replayed later is not part of it.
+    /// The moment when the batch began. An event that was parked or replayed later is not part of it.
     pub started_at: Timestamp,
-    /// How many were replayed, or were about to be.
+    /// The number of events that the batch has replayed, the one that it is about to send included.
     pub replayed: u32,
-    /// It has come as far as what was parked then. The oldest come first.
+    /// The batch's cursor: it has dealt with the events that were parked before then. The oldest come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Timestamp>,
-    /// Where it is.
+    /// Whether the batch is running, stopped or done.
     pub progress: BatchProgress,
-    /// Who stopped it, and why.
+    /// The operator who stopped the batch, and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
 }
 
-/// Where a batch is.
+/// Whether a batch is running, stopped or done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchProgress {
-    /// It goes on.
+    /// The batch has events left to replay.
     Running,
-    /// Somebody stopped it.
+    /// An operator stopped the batch.
     Stopped,
-    /// There is nothing more to replay, or it has replayed as many as it may.
+    /// The batch has no events left to replay, or has replayed as many as its `max` allows.
     Done,
 }
 
 impl Batch {
-    /// The most that one may replay.
+    /// The largest `max` of a batch, in events.
     pub const MAX_EVENTS: u32 = 10_000;
 
-    /// How many one replays, unless the operator says otherwise.
+    /// The `max` of a batch, unless the operator names another.
     pub const DEFAULT_MAX: u32 = 20;
 
-    /// The most that an integration gets a minute.
+    /// The highest replay rate of one integration, in events a minute.
     pub const MAX_RATE: u32 = 600;
 
-    /// How many a minute an integration gets, unless the operator says otherwise.
+    /// The replay rate of one integration, in events a minute, unless the operator names another.
     pub const DEFAULT_RATE: u32 = 5;
 
     /// Whether a parked row is part of the batch, and can be replayed.
@@ -118,44 +118,47 @@ impl Batch {
         before && self.filter.takes(row) && row.may_replay().is_ok()
     }
 
-    /// The row as the batch replays it, if it still takes it: it was read a while ago.
+    /// The row as the batch replays it, if the batch still takes it: the row was read a while ago.
     ///
-    /// Whatever this container's clock says, the replay comes after the batch began, so that the batch does
-    /// not take it again when it dies.
+    /// Whatever this container's clock says, the replay is dated after the batch began, so that the batch does
+    /// not take the event again when it dies again.
     pub fn again(&self, row: Row, now: Timestamp) -> Result<Row, Declined> {
         if !self.takes(&row) {
-            return Err(Declined(format!("{} is not part of the batch any more", row.id)));
+            return Err(Declined(format!(
+                "{} is not part of the batch any more: it has changed since the batch began",
+                row.id
+            )));
         }
         let after = now.max(self.started_at + Duration::from_millis(1));
         let by = format!("{} (batch {})", self.by, self.id);
         row.replayed(SignOff { by: &by, why: &self.why }, after)
     }
 
-    /// Counts one more, which was parked then, if the batch goes on and may replay another.
+    /// Counts one more replay, of an event that was parked then, if the batch is running and may replay another.
     pub fn count(&mut self, parked_at: Option<Timestamp>) -> Result<(), Declined> {
         if self.left() == 0 {
-            return Err(Declined(format!("the batch {} has replayed as many as it may", self.id)));
+            return Err(Declined(format!("the batch {} has replayed as many events as its `max` allows", self.id)));
         }
         self.pass(parked_at)?;
         self.replayed += 1;
         Ok(())
     }
 
-    /// Comes as far as what was parked then.
+    /// Moves the batch's cursor to the events that were parked then.
     pub fn pass(&mut self, parked_at: Option<Timestamp>) -> Result<(), Declined> {
         self.goes_on()?;
         self.passed = self.passed.max(parked_at);
         Ok(())
     }
 
-    /// Brings the batch to its end.
+    /// Ends the batch: no events are left to replay.
     pub fn end(&mut self) -> Result<(), Declined> {
         self.goes_on()?;
         self.progress = BatchProgress::Done;
         Ok(())
     }
 
-    /// Ends the batch before its time.
+    /// Stops the batch before its end, for an operator.
     pub fn stop(&mut self, sign_off: SignOff<'_>) -> Result<(), Declined> {
         self.goes_on()?;
         self.progress = BatchProgress::Stopped;
@@ -166,12 +169,14 @@ impl Batch {
     fn goes_on(&self) -> Result<(), Declined> {
         match self.progress {
             BatchProgress::Running => Ok(()),
-            BatchProgress::Stopped => Err(Declined(format!("the batch {} is stopped", self.id))),
-            BatchProgress::Done => Err(Declined(format!("the batch {} is done", self.id))),
+            BatchProgress::Stopped => {
+                Err(Declined(format!("the batch {} is stopped already: nothing was changed", self.id)))
+            }
+            BatchProgress::Done => Err(Declined(format!("the batch {} is done already: nothing was changed", self.id))),
         }
     }
 
-    /// How many may still be replayed.
+    /// The number of events that the batch may still replay.
     pub fn left(&self) -> u32 {
         self.max.saturating_sub(self.replayed)
     }
@@ -182,11 +187,11 @@ impl Batch {
 #[serde(default)]
 pub struct Batches(Vec<Batch>);
 
-/// How many batches are remembered.
+/// The number of batches that the document keeps.
 const MAX_BATCHES: usize = 20;
 
 impl Batches {
-    /// Reads the document. What is not readable is forgotten: the ledger knows what was replayed.
+    /// Reads the document. A document that is not readable counts as empty: the ledger knows what was replayed.
     pub fn read(text: &str) -> Batches {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -196,22 +201,22 @@ impl Batches {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// All of them, the newest first.
+    /// The batches, the newest first.
     pub fn all(&self) -> &[Batch] {
         &self.0
     }
 
-    /// The oldest that goes on: one after the other.
+    /// The oldest running batch: batches run one after the other.
     pub fn running(&self) -> Option<&Batch> {
         self.0.iter().rev().find(|batch| batch.progress == BatchProgress::Running)
     }
 
-    /// With one more.
+    /// The batches with one more.
     #[must_use]
     pub fn with(mut self, batch: Batch) -> Batches {
         self.0.insert(0, batch);
         while self.0.len() > MAX_BATCHES {
-            // What goes on is never forgotten; a crowd of running batches is refused before it comes to this.
+            // A running batch is never forgotten. A new batch is declined before this many are running.
             match self.0.iter().rposition(|batch| batch.progress != BatchProgress::Running) {
                 Some(oldest) => drop(self.0.remove(oldest)),
                 None => break,
@@ -220,26 +225,26 @@ impl Batches {
         self
     }
 
-    /// With one of them changed, unless it is not there or `change` refuses.
+    /// The batches with one of them changed, unless there is none of this id or `change` declines.
     pub fn changed(
         mut self,
         id: &str,
         change: impl FnOnce(&mut Batch) -> Result<(), Declined>,
     ) -> Result<Batches, Declined> {
         let batch = self.0.iter_mut().find(|batch| batch.id == id);
-        change(batch.ok_or_else(|| Declined(format!("there is no batch {id}")))?)?;
+        change(batch.ok_or_else(|| Declined(format!("there is no batch {id}: `status` lists the newest")))?)?;
         Ok(self)
     }
 }
 
-/// Where batches of replays are kept.
+/// The store of the batches' document.
 #[async_trait]
 pub trait BatchStore: Send + Sync {
-    /// The document, now.
+    /// The document as it is now, or `None` before the first write.
     async fn read(&self) -> Result<Option<Stored>, Unavailable>;
 
-    /// Writes the document in the place of the version that was seen, 0 where there was none, and says its
-    /// version. Fenced if somebody else wrote another one meanwhile.
+    /// Writes the document in the place of the version that was seen, 0 where there was none, and returns the
+    /// new version. `Fenced` if another writer was faster.
     async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError>;
 }
 

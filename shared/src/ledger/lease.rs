@@ -1,4 +1,4 @@
-//! A worker's hold on an event, from the claim to its end.
+//! A worker's lease on an event, from the claim to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,20 +9,20 @@ use super::{Death, Entry, Moment, Noop, Progress, Reason, Row, State};
 use crate::base::time::Timestamp;
 use crate::flows::{Effect, Flow, Flows, Guarantee, Lookup};
 
-/// A worker's wish to hold an event.
+/// A worker's claim on an event.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// When it asks.
+    /// The moment of the claim.
     pub now: Timestamp,
-    /// How long it wants to hold it.
+    /// The length of the lease that the claim asks for.
     pub lease: Duration,
-    /// The effects that it would call first. The claim records the intents, which saves a write: they
+    /// The effects that the worker would call first. The claim records their intents, which saves a write: they
     /// count only if the ledger knows of no effect yet.
     pub first: Vec<String>,
 }
 
 impl Claim {
-    /// The effects' entries as the claim would write them into an untouched row.
+    /// The entries of the first effects, as the claim writes them into an untouched row.
     pub fn first_intents(&self) -> BTreeMap<String, Entry> {
         let entry = Entry { attempts: 1, since: self.now, at: self.now, doubtful: false, progress: Progress::Intent };
         self.first.iter().map(|first| (first.clone(), entry.clone())).collect()
@@ -33,24 +33,24 @@ impl Claim {
         Moment { at: self.now, what: "claimed".into() }
     }
 
-    /// When the lease would end.
+    /// The end of the lease, if the claim is won.
     pub fn lease_until(&self) -> Timestamp {
         self.now + self.lease
     }
 }
 
-/// What a refused claim found.
+/// The reason why a claim was not won.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotClaimed {
-    /// Another worker holds it until then.
+    /// Another worker holds the event until then.
     HeldUntil(Timestamp),
-    /// It waits for its retry until then.
+    /// The event waits for its retry until then.
     RetryAt(Timestamp),
-    /// Nothing is left to do.
+    /// The event is settled or awaits approval: nothing is left to do.
     Settled,
-    /// It is a dead letter. Whoever buried it may have crashed before sending it on.
+    /// The event is a dead letter. The worker that buried it may have crashed before it sent the letter.
     Dead(Box<Row>),
-    /// The ledger does not know it.
+    /// The ledger has no row for the event.
     NoRow,
 }
 
@@ -65,12 +65,12 @@ impl Row {
         }
     }
 
-    /// What a worker whose claim was refused should know.
+    /// The reason why a claim on this row was not won.
     pub fn not_claimed(self) -> NotClaimed {
         match self.state {
             State::Queued | State::Retrying => NotClaimed::RetryAt(self.retry_at.unwrap_or(self.received_at)),
             State::Running => NotClaimed::HeldUntil(self.lease_until.unwrap_or(self.received_at)),
-            // What awaits its approval has left the queue: the answer sends it anew.
+            // An event that awaits approval has left the queue: the answer sends it anew.
             State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => NotClaimed::Settled,
             State::Dead => NotClaimed::Dead(Box::new(self)),
         }
@@ -86,18 +86,18 @@ pub struct Lease {
     intended: BTreeSet<String>,
 }
 
-/// A lease at its end: the row as it is left behind.
+/// A lease at its end: the row as the worker leaves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Closed(Row);
 
 impl Closed {
-    /// The row, to be written.
+    /// The closed row, to be written.
     pub fn row(&self) -> &Row {
         &self.0
     }
 }
 
-/// What a lease does next.
+/// The next step of a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next<'f> {
     /// Call these effects, side by side: their intents are recorded.
@@ -106,18 +106,18 @@ pub enum Next<'f> {
     Intend(Vec<&'f Effect>),
     /// Ask the partner whether this effect happened.
     Lookup(&'f Effect, &'f Lookup),
-    /// Whether an effect happened can be asked then, and not before.
+    /// Wait until then: the partner cannot be asked earlier whether the effect happened.
     Wait(Timestamp),
-    /// Nobody knows whether this effect happened, and it must not be tried.
+    /// Bury the event: the outcome of this effect is unknown, and it must not be tried again.
     Unknown(&'f Effect, String),
-    /// Every effect is done.
+    /// Close the lease: every effect is done.
     Finish,
 }
 
 impl Lease {
     /// The lease that `claim` won on a row, from the row as it was before.
     ///
-    /// This defines what a claim changes. The adapters' one conditional update writes the same.
+    /// This function defines what a claim changes. The adapters' one conditional update writes the same.
     pub fn won(mut row: Row, claim: &Claim) -> Self {
         let untouched = row.effects.is_empty();
         row.state = State::Running;
@@ -139,12 +139,12 @@ impl Lease {
         &self.row
     }
 
-    /// How often an effect was attempted.
+    /// The number of attempts of an effect.
     pub fn attempts(&self, effect: &Effect) -> u32 {
         self.row.effects.get(&effect.id).map_or(0, |entry| entry.attempts)
     }
 
-    /// What to do next. An effect waits for what it needs; what is done is never done again.
+    /// The next step. An effect waits for the effects that it needs; an effect that is done is never done again.
     pub fn next<'f>(&self, flow: &'f Flow, flows: &Flows, now: Timestamp) -> Next<'f> {
         let open: Vec<&Effect> = flow.effects.iter().filter(|effect| !self.is_done(&effect.id)).collect();
         let ready = open.iter().filter(|effect| flow.needs(effect).iter().all(|need| self.is_done(need)));
@@ -156,7 +156,7 @@ impl Lease {
         let Some(entry) = self.row.effects.get(&effect.id) else { return Next::Intend(vec![effect]) };
         match &entry.progress {
             Progress::Intent if self.intended.contains(&effect.id) => Next::Call(vec![effect]),
-            // The worker that meant to call it is gone. An intent without an outcome is unknown.
+            // The worker that recorded the intent is gone. An intent without an outcome is unknown.
             Progress::Intent => self.doubt(effect, entry, "the worker was lost during the call", flows, now),
             Progress::Unknown { error } => self.doubt(effect, entry, error, flows, now),
             Progress::Failed { error } if entry.doubtful => self.doubt(effect, entry, error, flows, now),
@@ -164,7 +164,7 @@ impl Lease {
         }
     }
 
-    /// Nobody knows whether the effect happened: what can its partner be trusted with?
+    /// The next step for an effect whose outcome is unknown, by what its partner guarantees.
     fn doubt<'f>(&self, effect: &'f Effect, entry: &Entry, error: &str, flows: &Flows, now: Timestamp) -> Next<'f> {
         match (flows.trust(effect, entry.since, now), &effect.lookup) {
             (Guarantee::Native, _) => Next::Intend(vec![effect]),
@@ -179,7 +179,7 @@ impl Lease {
         entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. } | Progress::Skipped))
     }
 
-    /// A call is about to be made. What is unknown of the calls before it stays so until one is done.
+    /// Records the intent to call an effect. A doubt about an earlier call stays until a call is done.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
         let doubtful = self.row.effects.get(&effect.id).is_some_and(Entry::in_doubt);
@@ -188,29 +188,29 @@ impl Lease {
         self.intended.insert(effect.id.clone());
     }
 
-    /// Something was found out about the event. It is kept for every later try.
+    /// Keeps the result of an enrichment, for every later try.
     pub fn record_enrichment(&mut self, id: &str, value: Value, now: Timestamp) {
         self.row.step += 1;
         self.row.enrich.insert(id.to_owned(), value);
-        self.row.note(now, format!("{id} found out"));
+        self.row.note(now, format!("enriched: {id}"));
     }
 
-    /// The event is first tried in safe mode.
+    /// Marks the event as first tried in safe mode.
     pub fn enter_safe_mode(&mut self, now: Timestamp) {
         self.row.step += 1;
         self.row.safe = true;
         self.row.note(now, "in safe mode");
     }
 
-    /// The effect is not done for this event.
+    /// Records that the effect is not done for this event.
     pub fn skip(&mut self, effect: &Effect, now: Timestamp) {
         self.row.note(now, format!("{} skipped", effect.id));
         self.set(effect, 0, Progress::Skipped, now);
     }
 
-    /// The calls that were about to be made are not made after all.
+    /// Takes back the intents whose calls are not made after all.
     ///
-    /// Left standing, their intents would be taken for calls of a worker that is gone.
+    /// If they stayed, the next worker would take them for calls of a worker that is gone.
     pub fn withdraw_intents(&mut self) {
         for id in std::mem::take(&mut self.intended) {
             self.row.step += 1;
@@ -224,58 +224,58 @@ impl Lease {
         }
     }
 
-    /// The call happened.
+    /// Records that the call happened.
     pub fn record_done(&mut self, effect: &Effect, result: Value, now: Timestamp) {
         self.note(effect, now, "done");
         self.came_to(effect, Progress::Done { result }, now);
     }
 
-    /// The call surely changed nothing.
+    /// Records that the call failed and surely changed nothing.
     pub fn record_failed(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.note(effect, now, error);
         self.came_to(effect, Progress::Failed { error: error.to_owned() }, now);
     }
 
-    /// The call failed, and may have happened. It may be repeated while the partner remembers our key.
+    /// Records that the call failed and may have happened. It may be repeated while the partner remembers our key.
     pub fn record_doubt(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.record_failed(effect, error, now);
         self.doubt_it(effect, true);
     }
 
-    /// The partner says that no call happened.
+    /// Records that the partner knows of no such call.
     pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
         self.record_failed(effect, "looked up: it did not happen", now);
         self.doubt_it(effect, false);
     }
 
-    /// Nobody can know whether the call happened.
+    /// Records that the outcome of the call is unknown.
     pub fn record_unknown(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.note(effect, now, &format!("unknown: {error}"));
         self.came_to(effect, Progress::Unknown { error: error.to_owned() }, now);
     }
 
-    /// Every effect is done. The key is remembered for `ttl` from here.
+    /// Closes the lease: every effect is done. The ledger remembers the key for `ttl` from here.
     #[must_use]
     pub fn succeed(mut self, ttl: Duration, now: Timestamp) -> Closed {
         self.row.expires_at = (now + ttl).secs();
         self.close(State::Succeeded, "succeeded".into(), now)
     }
 
-    /// The event is tried again after `delay`.
+    /// Closes the lease: the event is tried again after `delay`.
     #[must_use]
     pub fn retry(mut self, delay: Duration, now: Timestamp) -> Closed {
         self.row.retry_at = Some(now + delay);
         self.close(State::Retrying, format!("retry in {} ms", delay.as_millis()), now)
     }
 
-    /// The event waits for `delay` until its partner can be called. That is no attempt.
+    /// Closes the lease: the event waits for `delay` until its partner can be called. That is no attempt.
     #[must_use]
     pub fn defer(mut self, delay: Duration, why: &str, now: Timestamp) -> Closed {
         self.row.retry_at = Some(now + delay);
         self.close(State::Retrying, format!("deferred for {} ms: {why}", delay.as_millis()), now)
     }
 
-    /// A guard says that nothing is to be done. The key is remembered for `ttl` from here.
+    /// Closes the lease: a guard blocks the event. The ledger remembers the key for `ttl` from here.
     #[must_use]
     pub fn block(mut self, guard: &str, facts: Value, ttl: Duration, now: Timestamp) -> Closed {
         self.row.expires_at = (now + ttl).secs();
@@ -283,7 +283,7 @@ impl Lease {
         self.close(State::Noop, format!("noop: {guard}"), now)
     }
 
-    /// The event is a dead letter.
+    /// Closes the lease: the event is a dead letter.
     #[must_use]
     pub fn bury(mut self, reason: Reason, effect: Option<&Effect>, error: &str, now: Timestamp) -> Closed {
         let attempts = effect.map_or(0, |effect| self.attempts(effect));
@@ -322,8 +322,8 @@ impl Lease {
     }
 }
 
-/// One step for all effects that are ready: first what stops the event, then what is to be found out,
-/// then what is to be written down, so that what can be called is called together.
+/// The one step for all effects that are ready: first a step that ends the run, then lookups, then intents, so
+/// that the effects that can be called are called together.
 fn merge(steps: Vec<Next<'_>>) -> Next<'_> {
     let (mut calls, mut intents, mut wait) = (Vec::new(), Vec::new(), None);
     let mut lookup = None;

@@ -1,9 +1,9 @@
-//! The ledger: one row an event, saying what was accepted, what was intended and what was done.
+//! The ledger: one row for each event, with what was accepted, what was intended and what was done.
 //!
 //! ```text
 //!            admit            claim            succeed
 //!  (nothing) ─────▶ queued ─────────▶ running ─────────▶ succeeded
-//!                   ▲   ▲             │ ▲ │ │  refuse
+//!                   ▲   ▲             │ ▲ │ │  block
 //!                   │   │       retry │ │ │ └──────────▶ noop ◀──────┐
 //!                   │   │             ▼ │ │ ask                      │ reject, lapse
 //!                   │   │        retrying │ └───▶ awaiting_approval ─┤
@@ -12,7 +12,7 @@
 //!                   └──────── replay ── dead ───────── drop ─────▶ dropped
 //! ```
 //!
-//! The transitions are pure functions here; an adapter only writes their result, under one named
+//! The transitions are pure functions in this room; an adapter only writes their result, under one named
 //! condition each. Every claim and every replay raises the row's `epoch`, and every write names the
 //! epoch that it believes in: a worker that outlived its lease finds another epoch and can change
 //! nothing. Within an epoch each write raises `step`, so that a write which the network delivers

@@ -1,4 +1,4 @@
-//! What an operator may do to a dead letter.
+//! Operations on parked events: park, replay, drop, resolve.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::arrival::event::Event;
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
 
-/// Into how many partitions the index of parked events is spread, so that an outage that parks a
-/// million events does not make one hot partition.
+/// The partitions of the index of parked events, so that an outage that parks a million events does not make
+/// one hot partition.
 pub const SHARDS: [&str; 16] =
     ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "pa", "pb", "pc", "pd", "pe", "pf"];
 
-/// An operator's word: who decided, and why. Both go into the event's history.
+/// An operator's sign-off: the name and the reason. Both go into the event's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignOff<'w> {
-    /// Who.
+    /// The operator's name.
     pub by: &'w str,
-    /// Why.
+    /// The operator's reason.
     pub why: &'w str,
 }
 
@@ -28,7 +28,7 @@ impl<'w> SignOff<'w> {
     /// The most characters of a name, and of a reason.
     pub const MAX_CHARS: usize = 120;
 
-    /// The word, if both parts say something and say it briefly.
+    /// The sign-off, if both parts are neither empty nor too long.
     pub fn new(by: &'w str, why: &'w str) -> Result<Self, Declined> {
         let said = |text: &str| !text.trim().is_empty() && text.chars().count() <= Self::MAX_CHARS;
         match [("by", by), ("reason", why)].into_iter().find(|(_, text)| !said(text)) {
@@ -46,21 +46,21 @@ impl fmt::Display for SignOff<'_> {
     }
 }
 
-/// Why an operation on an event was refused, as a sentence for the operator.
+/// The reason why an operation was declined, as a sentence for the operator. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Declined(pub String);
 
 impl Row {
-    /// The record of a letter that the ledger does not know. What was done for it is unknown too.
+    /// The row for a dead letter that the ledger does not know. Which effects were done for it is unknown too.
     pub fn unaccounted(event: &Event, reason: Reason, now: Timestamp) -> Self {
-        let error = "the ledger has no row for it".into();
+        let error = "the ledger has no row for this event".into();
         let death = Death { reason, effect: None, error, attempts: 0, at: now };
         Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) }
     }
 
-    /// The row, parked for an operator. A letter that the queue itself gave up on has no context:
-    /// its workers crashed before they could write any.
+    /// The row, parked for an operator. An event that the queue itself gave up on has no context: its workers
+    /// crashed before they could write any.
     #[must_use]
     pub fn park(mut self, now: Timestamp) -> Self {
         if self.state != State::Dead {
@@ -80,10 +80,10 @@ impl Row {
         self
     }
 
-    /// The row, on its way through the queue once more: with a new number, fresh attempts, and
-    /// everything that is done still done.
+    /// The row after a replay: on its way through the queue again, with a new replay number and fresh attempts.
+    /// Effects that are done stay done.
     ///
-    /// It stays in the index of parked events until a worker claims it: a crash between this write
+    /// The row stays in the index of parked events until a worker claims it: a crash between this write
     /// and the send leaves it where an operator sees it.
     pub fn replayed(mut self, sign_off: SignOff<'_>, now: Timestamp) -> Result<Self, Declined> {
         self.may_replay()?;
@@ -95,11 +95,14 @@ impl Row {
         Ok(self)
     }
 
-    /// The row of an event that an operator gives up on, which is forgotten `ttl` from here.
+    /// The row after an operator dropped the event. The ledger forgets it `ttl` from here.
     pub fn dropped(mut self, sign_off: SignOff<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
         if !matches!(self.state, State::Dead | State::AwaitingApproval) {
             let Row { id, state, .. } = &self;
-            return Err(Declined(format!("{id} is {}: only what is dead or waits can be dropped", state.as_str())));
+            return Err(Declined(format!(
+                "{id} is {}: only an event that is dead or awaiting_approval can be dropped",
+                state.as_str()
+            )));
         }
         self.state = State::Dropped;
         self.next_epoch();
@@ -109,7 +112,7 @@ impl Row {
         Ok(self)
     }
 
-    /// On its way through the queue once more, under a new number.
+    /// Puts the row on its way through the queue once more, under a new replay number.
     pub(super) fn requeue(&mut self, now: Timestamp) {
         self.state = State::Queued;
         self.next_epoch();
@@ -119,8 +122,8 @@ impl Row {
         self.expires_at = (now + UNSETTLED_RETENTION).secs();
     }
 
-    /// The row, with an operator's word on an effect of which nobody knew whether it happened. It stays
-    /// dead: a replay takes it on from there.
+    /// The row with an operator's verdict on an effect whose outcome was unknown. The row stays dead: a replay
+    /// goes on from there.
     pub fn resolved(
         mut self,
         effect: &str,
@@ -129,7 +132,11 @@ impl Row {
         now: Timestamp,
     ) -> Result<Self, Declined> {
         let id = self.id.clone();
-        let unknown = || Declined(format!("`{effect}` of {id} is not unknown: there is nothing to resolve"));
+        let unknown = || {
+            Declined(format!(
+                "there is nothing to resolve: {id} is not dead, or the outcome of its effect `{effect}` is known"
+            ))
+        };
         let entry = self.effects.get_mut(effect).filter(|_| self.state == State::Dead).ok_or_else(unknown)?;
         // An intent without an outcome is as unknown as a call without an answer.
         if !entry.in_doubt() {
@@ -147,7 +154,7 @@ impl Row {
         Ok(self)
     }
 
-    /// Whether the event can be replayed, or why not.
+    /// Whether the event can be replayed; the error says why not.
     pub fn may_replay(&self) -> Result<(), Declined> {
         if self.state != State::Dead {
             return Err(Declined(format!(
@@ -158,16 +165,24 @@ impl Row {
         }
         let reason = self.death.as_ref().map(|death| death.reason);
         if matches!(reason, Some(Reason::Orphaned | Reason::Malformed)) {
-            return Err(Declined(format!("{} has no history: nobody knows which effects were done", self.id)));
+            return Err(Declined(format!(
+                "the ledger has no history of {}: a replay could do its effects twice; compare with the partners' \
+                 records, then `drop` it",
+                self.id
+            )));
         }
         let unknown = self.effects.iter().find(|(_, entry)| matches!(entry.progress, Progress::Unknown { .. }));
         match unknown {
-            Some((effect, _)) => Err(Declined(format!("nobody knows whether `{effect}` of {} happened", self.id))),
+            Some((effect, _)) => Err(Declined(format!(
+                "the outcome of `{effect}` of {} is unknown: a replay could do it twice; look in the partner's records, \
+                 `resolve` it, then `replay`",
+                self.id
+            ))),
             None => Ok(()),
         }
     }
 
-    /// Puts the row into the index of parked events. It is remembered for as long as its payload, which is
+    /// Puts the row into the index of parked events. The row is remembered for as long as its payload, which is
     /// kept from here on.
     pub(super) fn list(&mut self, now: Timestamp) {
         self.parked = Some(self.shard().to_owned());
@@ -175,13 +190,13 @@ impl Row {
         self.expires_at = (now + UNSETTLED_RETENTION).secs();
     }
 
-    /// Takes it out again.
+    /// Takes the row out of the index of parked events.
     pub(super) fn unlist(&mut self) {
         self.parked = None;
         self.parked_at = None;
     }
 
-    /// From here on, whoever wrote before can write no more.
+    /// Raises the epoch: every earlier writer of the row is fenced from here on.
     pub(super) fn next_epoch(&mut self) {
         self.epoch += 1;
         self.step = 0;

@@ -1,4 +1,4 @@
-//! What would be done for an event: nothing happens by making a plan.
+//! Plans: what would be done for an event. Making a plan changes nothing.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::base::id::Parts;
 use crate::flows::template::{Body, Scope};
 use crate::flows::{Action, Effect, Flow};
 
-/// What would be done for an event, effect by effect.
+/// The plan for an event, effect by effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Each effect, in the flow's order.
+    /// The effects, in the flow's order.
     pub steps: Vec<PlanStep>,
     hash: String,
 }
@@ -21,26 +21,26 @@ pub struct Plan {
 pub struct PlanStep {
     /// The effect's id.
     pub effect: String,
-    /// What would become of it.
+    /// The fate of the effect.
     pub fate: Fate,
-    /// What would be sent, with the values of the event. What needs the result of an effect that is not
-    /// done yet is shown as it is written.
+    /// The request, with the values of the event. A value that needs the result of an effect that is not done yet
+    /// is shown as the flow writes it.
     pub what: Value,
 }
 
-/// What would become of an effect.
+/// The fate of an effect in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It would be done.
+    /// The effect would be done.
     Run,
-    /// It is done, or left out.
+    /// The effect is done already, or its condition left it out.
     Skip,
-    /// Nobody knows whether it is done.
+    /// The outcome of the effect is unknown.
     Unknown,
 }
 
 impl Fate {
-    /// Its name, as plans tell it.
+    /// The fate's name, as plans show it.
     pub fn as_str(self) -> &'static str {
         match self {
             Fate::Run => "run",
@@ -51,16 +51,16 @@ impl Fate {
 }
 
 impl Plan {
-    /// What the flow would do for an event of which this much is known.
+    /// The plan of a flow for an event, as of its row.
     pub fn of(flow: &Flow, event: &Event, row: &Row) -> Plan {
         let steps: Vec<PlanStep> = flow.effects.iter().map(|effect| step(effect, event, row)).collect();
-        // What is bound is what would be done, not how far it got.
+        // The hash covers what would be done, and not how far it got.
         let what: Vec<Value> = steps.iter().map(|step| json!([step.effect, step.what])).collect();
         let hash = Parts::new("plan").and(&flow.name).and(&flow.version.to_string()).and(&json!(what).to_string());
         Plan { steps, hash: hash.hex() }
     }
 
-    /// The hash of what would be done: the same for the same flow and the same event, however often.
+    /// The hash of the plan: the same for the same flow and the same event, however often it is made.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -72,7 +72,7 @@ fn step(effect: &Effect, event: &Event, row: &Row) -> PlanStep {
         Some(Progress::Done { .. } | Progress::Skipped) => Fate::Skip,
         Some(Progress::Intent | Progress::Unknown { .. }) => Fate::Unknown,
     };
-    // Without results, so that the same is bound before and after the first effects are done.
+    // Without results, so that the hash is the same before and after the first effects are done.
     let scope = Scope { effects: json!({}), now: row.received_at.to_string(), ..row.scope_of(event) };
     PlanStep { effect: effect.id.clone(), fate, what: what(effect, &scope) }
 }

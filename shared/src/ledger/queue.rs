@@ -9,19 +9,19 @@ use super::Death;
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 
-/// How long a message waits when what it needs did not answer.
+/// The delay of a message when a port that it needs did not answer.
 pub const OUTAGE_DELAY: Duration = Duration::from_secs(10);
 
-/// A message as a queue handed it over.
+/// A message as the queue delivered it.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Its id, for the batch's report.
+    /// The message's id, for the batch's report.
     pub message_id: String,
-    /// Its receipt, to change its visibility.
+    /// The message's receipt, to change its visibility.
     pub receipt: String,
-    /// Its message group.
+    /// The message's group.
     pub group: String,
-    /// Its body, which may be anything.
+    /// The message's body, which may be anything.
     pub body: String,
 }
 
@@ -41,50 +41,50 @@ pub trait Queue: Send + Sync {
     }
 }
 
-/// How many events there are on the queue, about: the queue counts as it goes.
+/// The number of events on the queue. It is approximate: SQS counts while messages move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Those that wait for their turn.
+    /// The events that are visible, or wait behind another of their group.
     pub queued: usize,
-    /// Those that somebody works on, or that wait for another try.
+    /// The events that a worker has received, or that wait for a retry.
     pub in_flight: usize,
 }
 
-/// The queue of events, to look at.
+/// The depth of the queue of events.
 #[async_trait]
 pub trait Depths: Send + Sync {
-    /// How much is on it now.
+    /// The depth of the queue now.
     async fn depth(&self) -> Result<Depth, Unavailable>;
 }
 
-/// The queue of events, from its consumer's side.
+/// The visibility of a queue's messages, for its consumer.
 #[async_trait]
 pub trait Visibility: Send + Sync {
     /// Makes a received message visible again after `delay`.
     async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable>;
 }
 
-/// The queue of dead letters.
+/// The queue of dead letters, for its senders.
 #[async_trait]
 pub trait DeadLetters: Send + Sync {
     /// Sends a dead letter with its context.
     async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable>;
 }
 
-/// A message that is given up on, and why.
+/// A message that was given up on, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter {
     /// The message's body, as it was received.
     pub body: String,
-    /// Its message group.
+    /// The message's group.
     pub group: String,
-    /// What the queue deduplicates by.
+    /// The deduplication id of the letter.
     pub deduplication_id: String,
-    /// Why it is dead.
+    /// The reason why the event is dead.
     pub death: Death,
 }
 
-/// What drives a batch of replays: a message on the dead letter queue that comes back until it is done.
+/// A message on the dead letter queue that drives the batches of replays. It comes back until no batch is left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tick {
@@ -92,7 +92,7 @@ pub struct Tick {
     pub batch: String,
 }
 
-/// The lane's own messages.
+/// The sender of ticks.
 #[async_trait]
 pub trait Ticks: Send + Sync {
     /// Sends a tick.

@@ -1,4 +1,4 @@
-//! One event's row, and what it says of each effect.
+//! An event's row, and its entry for each effect.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,25 @@ use crate::base::trace::Trace;
 use crate::flows::Effect;
 use crate::flows::template::Scope;
 
-/// Where an event is in its life.
+/// The state of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Accepted, and on the queue or about to be.
+    /// The event is accepted, and on the queue or about to be.
     Queued,
-    /// Claimed by a worker, until its lease ends.
+    /// A worker has claimed the event, until its lease ends.
     Running,
-    /// An effect failed; it is tried again.
+    /// An effect failed or was deferred; the event is tried again.
     Retrying,
     /// Every effect is done.
     Succeeded,
-    /// A guard or a human said that nothing is to be done.
+    /// A guard blocked the event, or a human rejected it: nothing is done.
     Noop,
-    /// A human is asked first.
+    /// A human is asked before anything is done.
     AwaitingApproval,
-    /// It failed for good, or nobody knows what happened. A human decides.
+    /// The event failed for good, or an outcome is unknown. An operator decides.
     Dead,
-    /// A human decided that it is not worth another try.
+    /// An operator decided that the event is not worth another try.
     Dropped,
 }
 
@@ -52,96 +52,96 @@ impl State {
         }
     }
 
-    /// Whether it has come to its end, and nothing will be done for it any more.
+    /// Whether the state is final: nothing will be done for the event any more.
     pub fn is_settled(self) -> bool {
         matches!(self, State::Succeeded | State::Noop | State::Dropped)
     }
 }
 
-/// One event's row.
+/// An event's row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The event's id.
     pub id: EventId,
-    /// The flow that acts on it.
+    /// The flow that acts on the event.
     pub flow: String,
-    /// Who sent it.
+    /// The source that sent the event.
     pub source: String,
-    /// When it arrived.
+    /// The moment when the intake received the event.
     pub received_at: Timestamp,
-    /// The trace that it belongs to.
+    /// The trace that the event belongs to.
     pub trace: Trace,
-    /// The hash of its payload.
+    /// The hash of the event's payload.
     pub fingerprint: String,
-    /// Where it is in its life.
+    /// The event's state.
     pub state: State,
-    /// Raised by each claim and each replay: the fencing number.
+    /// The fencing number. Each claim and each replay raises it.
     pub epoch: u64,
-    /// Raised by each write within an epoch.
+    /// The number of the write within the epoch.
     pub step: u64,
-    /// Until when a worker holds it.
+    /// The end of the lease, while a worker holds the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
-    /// When it may be tried again.
+    /// The moment from which on the event may be tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
-    /// What was intended and what was done, by the effects' ids.
+    /// The intents and outcomes of the effects, by the effects' ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "text")]
     pub effects: BTreeMap<String, Entry>,
-    /// What was found out about it, by the lookups' ids.
+    /// The results of the enrichments, by their ids.
     #[serde(default, skip_serializing_if = "Map::is_empty", with = "text")]
     pub enrich: Map<String, Value>,
-    /// Whether it was first tried in safe mode. It stays so: a partner refuses another body under a key
-    /// that it knows.
+    /// Whether the event was first tried in safe mode. It stays in that mode: a partner rejects another body under
+    /// a key that it knows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
-    /// What a human is asked, or has answered.
+    /// The question to a human, and its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Ask>,
-    /// Why nothing was done.
+    /// The reason why nothing was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noop: Option<Noop>,
-    /// Why it is dead.
+    /// The reason why the event is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
-    /// How often it was sent through the queue again: replayed, or approved.
+    /// The number of times that the event was sent through the queue again: replayed, or approved.
     #[serde(default)]
     pub replay: u32,
-    /// When it was accepted or last replayed: its age counts from here.
+    /// The moment when the event was accepted or last replayed: its age counts from here.
     pub queued_at: Timestamp,
-    /// What happened to it, in order.
+    /// The history of the event, in order.
     pub history: Vec<Moment>,
-    /// When the row may be forgotten, in seconds since the Unix epoch.
+    /// The end of the row's life, in seconds since the Unix epoch.
     pub expires_at: i64,
-    /// The shard of the index of parked events, while it is parked.
+    /// The shard of the index of parked events, while the event is parked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<String>,
-    /// Since when it is parked.
+    /// The moment when the event was parked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_at: Option<Timestamp>,
 }
 
-/// What the ledger knows of one effect.
+/// The ledger's entry for one effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// How often it was intended since the event was accepted or last replayed.
+    /// The number of intents since the event was accepted or last replayed.
     pub attempts: u32,
-    /// When it was first intended. The partner has known our key since then, if it knows it.
+    /// The moment of the first intent. The partner has known our key since then, if it knows it.
     pub since: Timestamp,
-    /// When it came to this.
+    /// The moment of the last change.
     pub at: Timestamp,
-    /// Whether an earlier call may have happened, whatever the last one came to. Such a call is repeated
+    /// Whether an earlier call may have happened, whatever the outcome of the last one. Such a call is repeated
     /// only while the partner remembers our key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubtful: bool,
-    /// What it came to.
+    /// How far the effect got.
     #[serde(flatten)]
     pub progress: Progress,
 }
 
 impl Entry {
-    /// Whether nobody knows whether it happened: the last call, or an earlier one that a later failure does
-    /// not speak for.
+    /// Whether the outcome of the effect is unknown: that of the last call, or that of an earlier one which a later
+    /// failure says nothing about.
     pub fn in_doubt(&self) -> bool {
         self.doubtful || matches!(self.progress, Progress::Intent | Progress::Unknown { .. })
     }
@@ -151,29 +151,29 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Progress {
-    /// A call was about to be made. Without a later word nobody knows whether it happened.
+    /// A call was about to be made. Without a later record its outcome is unknown.
     Intent,
     /// The last call failed. Unless the entry is doubtful, no call changed anything.
     Failed {
-        /// Why, without values.
+        /// The cause of the failure, without values.
         error: String,
     },
     /// The call may have happened.
     Unknown {
-        /// Why, without values.
+        /// The cause of the doubt, without values.
         error: String,
     },
-    /// Its condition was false: it is not done for this event.
+    /// The effect's condition was false: it is not done for this event.
     Skipped,
-    /// It happened.
+    /// The call happened.
     Done {
-        /// What was kept of the answer.
+        /// The part of the answer that is kept.
         result: Value,
     },
 }
 
 impl Progress {
-    /// Its name, as it is stored.
+    /// The name of the progress, as it is stored.
     pub fn as_str(&self) -> &'static str {
         match self {
             Progress::Intent => "intent",
@@ -184,7 +184,7 @@ impl Progress {
         }
     }
 
-    /// Why it failed, or is unknown.
+    /// The cause of a failure, or of an unknown outcome.
     pub fn error(&self) -> Option<&str> {
         match self {
             Progress::Failed { error } | Progress::Unknown { error } => Some(error),
@@ -193,40 +193,40 @@ impl Progress {
     }
 }
 
-/// A question to a human: may this be done?
+/// A question to a human: may this plan be done?
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
-    /// The hash of what would be done. Nothing else is approved.
+    /// The hash of the plan. An approval covers nothing else.
     pub hash: String,
-    /// Until when an answer counts.
+    /// The moment until which an answer counts.
     pub until: Timestamp,
-    /// Who approved it.
+    /// The name of the human who approved the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
 }
 
-/// Why nothing was done for an event.
+/// The reason why nothing was done for an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Noop {
-    /// The guard that refused it.
+    /// The guard that blocked the event.
     pub guard: String,
-    /// What it saw. It names no person.
+    /// The facts that the guard saw. They name no person.
     pub facts: Value,
 }
 
-/// Why an event is a dead letter.
+/// The reason why an event is a dead letter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Death {
     /// The kind of reason, to count and to filter by.
     pub reason: Reason,
-    /// The effect that it died of.
+    /// The effect that failed, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
     /// The last error, without values.
     pub error: String,
-    /// How often that effect was attempted.
+    /// The number of attempts of that effect.
     pub attempts: u32,
-    /// When.
+    /// The moment of the death.
     pub at: Timestamp,
 }
 
@@ -234,29 +234,29 @@ pub struct Death {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The partner refused it for good.
+    /// The partner rejected the request for good.
     Terminal,
     /// The partner failed as often as the policy allows.
     AttemptsSpent,
-    /// The partner failed, and the contact has had all the retries that its flow allows it.
+    /// The partner failed, and the contact has had all the retries that the flow allows it.
     BudgetExhausted,
-    /// Nobody can know whether an effect happened.
+    /// The outcome of an effect is unknown.
     UnknownOutcome,
-    /// It waited longer than its flow allows.
+    /// The event waited longer than its flow allows.
     Expired,
-    /// A newer event of its entity was applied meanwhile.
+    /// A newer event of the same entity was applied meanwhile.
     Stale,
     /// A request could not be made from the event.
     Template,
-    /// What had to be found out first could not be.
+    /// An enrichment failed.
     Enrichment,
-    /// Its flow is not, or no longer, here.
+    /// The event's flow is not deployed, or not any more.
     UnknownFlow,
-    /// The queue gave up on it: its workers crashed.
+    /// Workers crashed on the event until the queue gave up.
     Crashed,
-    /// The queue held it, but the ledger does not know it.
+    /// The queue held the event, but the ledger has no row for it.
     Orphaned,
-    /// It is not an event at all.
+    /// The message is not an event.
     Malformed,
 }
 
@@ -283,13 +283,13 @@ impl Reason {
 /// One line of an event's history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// When.
+    /// The moment itself.
     pub at: Timestamp,
-    /// What happened.
+    /// A short description of the change.
     pub what: String,
 }
 
-/// The history keeps its beginning and its end within this many moments.
+/// The most lines of a history. It keeps its beginning and its end.
 const MAX_HISTORY: usize = 24;
 
 impl Row {
@@ -322,19 +322,19 @@ impl Row {
         }
     }
 
-    /// Whether an event of the same id may take this row's place: it is done, and so long ago that
-    /// no sender still repeats it. DynamoDB deletes late, so being there is not being alive.
+    /// Whether a new event of the same id may take this row's place: the row is settled, and so old that no
+    /// sender repeats the event any more. DynamoDB deletes expired items late, so a row that is there may be expired.
     pub fn forgotten(&self, now: Timestamp) -> bool {
         self.state.is_settled() && self.expires_at < now.secs()
     }
 
-    /// What a template of an effect may look at.
+    /// The values that a template of an effect may read.
     pub fn scope<'e>(&self, event: &'e Event, effect: &Effect) -> Scope<'e> {
         let now = self.effects.get(&effect.id).map_or(self.received_at, |entry| entry.since);
         Scope { now: now.to_string(), ..self.scope_of(event) }
     }
 
-    /// What a template that belongs to no effect may look at.
+    /// The values that a template may read which belongs to no effect.
     pub fn scope_of<'e>(&self, event: &'e Event) -> Scope<'e> {
         Scope {
             event: &event.payload,
@@ -354,7 +354,7 @@ impl Row {
         Value::Object(done.collect())
     }
 
-    /// Whether nobody knows of some effect whether it happened.
+    /// Whether the outcome of some effect is unknown.
     pub fn in_doubt(&self) -> bool {
         self.effects.values().any(Entry::in_doubt)
     }

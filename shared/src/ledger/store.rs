@@ -8,12 +8,12 @@ use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 
-/// What an admission found.
+/// The result of an admission.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Admission {
     /// The event is new, and its row is written.
     New,
-    /// The event was accepted before. This is its row.
+    /// The event was accepted before: this is its row.
     Duplicate(Box<Row>),
 }
 
@@ -33,24 +33,24 @@ pub trait Claims: Send + Sync {
     /// Records the lease's progress. The lease goes on.
     async fn record(&self, lease: &Lease) -> Result<(), WriteError>;
 
-    /// Records how the lease ended.
+    /// Writes the closed row of a lease.
     async fn close(&self, closed: &Closed) -> Result<(), WriteError>;
 }
 
-/// The ledger, to be looked at.
+/// The ledger's rows, read-only.
 #[async_trait]
 pub trait Rows: Send + Sync {
     /// The row of an event.
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable>;
 }
 
-/// The replay's side of the ledger.
+/// The ledger for operators: parked rows, kept payloads, and changes to both.
 #[async_trait]
 pub trait Records: Rows {
     /// The newest parked rows, newest first.
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
-    /// The oldest parked rows, oldest first: of those that were parked from `since` to `until`.
+    /// The oldest parked rows, oldest first, of those that were parked from `since` to `until`.
     async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
     /// Keeps a parked event's payload beside its row.
@@ -59,10 +59,10 @@ pub trait Records: Rows {
     /// The payload of a parked event.
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable>;
 
-    /// Forgets the payload of an event that is on its way again, unless it was parked anew meanwhile.
+    /// Deletes the payload of an event that is on its way again, unless the event was parked anew meanwhile.
     async fn forget(&self, event: &Event) -> Result<(), Unavailable>;
 
-    /// Writes `next` in the place of `seen`, or as a new row where none was seen, unless the row has
-    /// moved on.
+    /// Writes `next` in the place of `seen`, or as a new row where none was seen. `Fenced` if the row has changed
+    /// since.
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError>;
 }

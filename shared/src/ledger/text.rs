@@ -1,7 +1,7 @@
-//! What senders and partners say, as JSON text.
+//! Values of senders and partners, stored as JSON text.
 //!
-//! A store's numbers are not JSON's: DynamoDB gives 25 back for 25.0, which makes another body under the same key
-//! and another plan than a human approved, and refuses 1e200.
+//! A store's numbers are not JSON's: DynamoDB returns 25 for 25.0, which makes another body under the same key
+//! and another plan than a human approved, and it rejects 1e200.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
@@ -13,13 +13,13 @@ pub(crate) fn serialize<T: Serialize, S: Serializer>(value: &T, serializer: S) -
     serializer.serialize_str(&text)
 }
 
-/// Reads it back.
+/// Reads a value from JSON text.
 pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     serde_json::from_str(&text).map_err(|error| D::Error::custom(unquoted(&error)))
 }
 
-/// What is wrong with a JSON text, without the error's own words: they quote what a sender wrote.
+/// The kind and place of a JSON error, without the error's own words: they quote what a sender wrote.
 pub(crate) fn unquoted(error: &serde_json::Error) -> String {
     format!("{:?} at {} of its JSON", error.classify(), error.column())
 }

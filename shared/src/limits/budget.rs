@@ -1,7 +1,7 @@
-//! How many retries all events of one contact share.
+//! Retry budgets: the retries that all events of one contact share.
 //!
 //! Each retry that a budget allows takes one of its `count` slots, for a whole window. A slot is taken
-//! by one conditional write on it alone, so it is never taken twice in one window. What holds, for any
+//! by one conditional write on it alone, so it is never taken twice in one window. The guarantee, for any
 //! number of containers and any schedule: **in any stretch of time as long as the window, wherever it
 //! begins, at most `count` retries are allowed.** A counter for each full hour would be one number
 //! instead of `count`, but allows twice as many around the hour.
@@ -22,29 +22,29 @@ use crate::base::errors::Unavailable;
 use crate::base::time::{DurationText, Timestamp};
 use crate::base::wrong::Wrong;
 
-/// At most so many retries of one contact in any stretch of time as long as the window.
+/// A contact's retry budget: at most `count` retries in any stretch of time as long as the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// How many.
+    /// How many retries one contact has within the window.
     pub count: u32,
     /// How long a retry counts.
     #[serde(with = "DurationText")]
     pub window: Duration,
 }
 
-/// What a budget answers.
+/// A budget's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spending {
-    /// Try again.
+    /// The retry is allowed.
     Allowed {
-        /// How many more are allowed now.
+        /// The number of retries that are still allowed now.
         left: u32,
     },
-    /// The contact has had its retries.
+    /// The contact's retries are spent.
     Exhausted {
-        /// When the next one is allowed.
+        /// The moment when the next retry is allowed.
         until: Timestamp,
     },
 }
@@ -52,14 +52,14 @@ pub enum Spending {
 /// The slots of one contact's budget: until when each was last taken.
 pub type BudgetSlots = BTreeMap<u32, Timestamp>;
 
-/// Where the budget of a contact is kept. The contact goes by a hash, such as the event's group or a
-/// [`ContactId`](crate::effects::contact::ContactId): keys are seen by whoever sees the table's metrics.
+/// The name of a contact's budget. The contact is a hash, such as the event's group or a
+/// [`ContactId`](crate::effects::contact::ContactId): names are visible in the table's metrics.
 pub fn key(flow: &str, contact: &str) -> String {
     format!("budget/{flow}/{contact}")
 }
 
 impl Budget {
-    /// What is wrong with the budget.
+    /// The mistakes in the budget's configuration.
     pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if !(1..=MAX_COUNT).contains(&self.count) {
@@ -79,48 +79,48 @@ impl Budget {
         u32::try_from(now.millis().rem_euclid(count)).unwrap_or_default()
     }
 
-    /// A slot that is free, or when the first one will be.
+    /// A slot that is free, or the moment when the first one will be.
     pub fn free(&self, slots: &BudgetSlots, now: Timestamp) -> Result<u32, Timestamp> {
         let free = (0..self.count).find(|slot| is_free(slots, *slot, now));
         free.ok_or_else(|| slots.range(..self.count).map(|(_, until)| *until).min().unwrap_or(now))
     }
 
-    /// How many slots are free.
+    /// The number of slots that are free.
     pub fn left(&self, slots: &BudgetSlots, now: Timestamp) -> u32 {
         (0..self.count).map(|slot| u32::from(is_free(slots, slot, now))).sum()
     }
 
-    /// Until when a slot is taken that is taken now.
+    /// The end of a slot that is taken now.
     pub fn until(&self, now: Timestamp) -> Timestamp {
         now + self.window
     }
 
-    /// From when on the slots may be forgotten, in seconds since the Unix epoch: by then they are free
+    /// The moment from which on the slots may be forgotten, in seconds since the Unix epoch: by then they are free
     /// on every clock.
     pub fn expires_at(&self, now: Timestamp) -> i64 {
         (self.until(now) + CLOCK_SLACK).secs()
     }
 }
 
-/// Nobody has taken the slot, or its window is over. The adapters' conditions say the same.
+/// Whether a slot is free: it was never taken, or its window is over. The adapters' conditions say the same.
 fn is_free(slots: &BudgetSlots, slot: u32, now: Timestamp) -> bool {
     slots.get(&slot).is_none_or(|until| *until <= now)
 }
 
-/// All slots are one item, which stays under 1 KB.
+/// The largest `count`: all slots are one item, which stays under 1 KB.
 const MAX_COUNT: u32 = 50;
 
 const MIN_WINDOW: Duration = Duration::from_secs(1);
 const MAX_WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How far two containers' clocks may be apart.
+/// The largest difference between two containers' clocks.
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
-/// The retries that all events of a contact share.
+/// The store of retry budgets.
 #[async_trait]
 pub trait Budgets: Send + Sync {
     /// Takes one retry from the budget at this key, if there is one. Conditional writes, no read: one
-    /// as a rule, and one more for each slot that somebody else took first.
+    /// as a rule, and one more for each slot that another worker took first.
     ///
     /// A write that lands twice takes two: fewer retries than there should be, never more.
     async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable>;

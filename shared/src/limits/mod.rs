@@ -1,4 +1,4 @@
-//! How much is allowed: rates, what a partner bears, and retries, each shared by all containers.
+//! Limits: rates, pressure on partners, and retry budgets, each shared by all containers.
 
 pub mod budget;
 pub mod pressure;

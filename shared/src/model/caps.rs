@@ -18,12 +18,12 @@ pub struct ModelCaps {
 }
 
 impl ModelCaps {
-    /// Beside this ledger, with nothing counted.
+    /// The counters beside this ledger, with nothing counted.
     pub fn beside(ledger: ModelLedger) -> Self {
         Self { ledger, counters: Arc::default() }
     }
 
-    /// Every counter.
+    /// The counters, by name.
     pub fn counters(&self) -> BTreeMap<String, Counter> {
         locked(&self.counters).clone()
     }
@@ -38,7 +38,7 @@ impl Caps for ModelCaps {
     async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
         let seen = |count: &Count| locked(&self.counters).get(&count.key).map_or(0, |counter| counter.version);
         let moved = counts.iter().any(|count| seen(count) + 1 != count.counter.version);
-        // The row's own refusal tells more than a counter's.
+        // A fenced row says more than a moved counter.
         if moved && self.ledger.holds(lease) {
             return Err(CountError::Moved);
         }

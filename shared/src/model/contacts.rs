@@ -28,12 +28,12 @@ struct Contact {
 }
 
 impl ModelContacts {
-    /// How many contacts there are.
+    /// The number of contacts.
     pub fn count(&self) -> usize {
         locked(&self.0).contacts.len()
     }
 
-    /// How many writes were tried.
+    /// The number of writes that were tried.
     pub fn writes(&self) -> usize {
         locked(&self.0).writes
     }

@@ -1,4 +1,4 @@
-//! What was applied last, in memory.
+//! The latest events in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::operate::stale::Latest;
 
-/// What was applied last, in memory.
+/// The latest events in memory.
 #[derive(Clone, Debug, Default)]
 pub struct ModelLatest(Arc<Mutex<BTreeMap<String, Timestamp>>>);
 

@@ -27,9 +27,9 @@ struct Table {
 /// One write that landed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowChange {
-    /// The row before it, if there was one.
+    /// The row before the write, if there was one.
     pub before: Option<Row>,
-    /// The row after it.
+    /// The row after the write.
     pub after: Row,
 }
 
@@ -41,12 +41,12 @@ impl Table {
 }
 
 impl ModelLedger {
-    /// How many writes were tried, refused ones included: each is charged.
+    /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
         locked(&self.0).writes
     }
 
-    /// All rows.
+    /// The rows, all of them.
     pub fn rows(&self) -> Vec<Row> {
         locked(&self.0).rows.values().cloned().collect()
     }
@@ -63,18 +63,18 @@ impl ModelLedger {
         locked(&self.0).rows.get(id).cloned()
     }
 
-    /// The payload that is kept of a parked event.
+    /// The kept payload of a parked event.
     pub fn payload(&self, id: &EventId) -> Option<Event> {
         locked(&self.0).payloads.get(id).cloned()
     }
 
-    /// What landed since this was last asked, in order.
+    /// The writes that landed since the last call, in order.
     pub fn take_changes(&self) -> Vec<RowChange> {
         std::mem::take(&mut locked(&self.0).changes)
     }
 
-    /// Writes a row that its writer believes to hold. This is what [`Claims::record`] and
-    /// [`Claims::close`] do.
+    /// Writes a row that its writer believes to hold. [`Claims::record`] and
+    /// [`Claims::close`] do the same.
     pub fn hold(&self, row: &Row) -> Result<(), WriteError> {
         let mut table = locked(&self.0);
         table.writes += 1;

@@ -21,7 +21,7 @@ struct Table {
 }
 
 impl ModelLimits {
-    /// How many writes were tried, refused ones included: each is charged.
+    /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
         locked(&self.0).writes
     }

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use super::locked;
 use crate::operate::metric::{Fact, Metrics};
 
-/// What was counted, by name and dimensions: `DeadLetters{lead-routing,terminal}`.
+/// The sums of metrics, by name and dimensions: `DeadLetters{lead-routing,terminal}`.
 #[derive(Clone, Debug, Default)]
 pub struct ModelMetrics(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl ModelMetrics {
-    /// The sum of a metric, zero where it was never told.
+    /// The sum of a metric, zero where it was never counted.
     pub fn sum(&self, name: &str) -> u64 {
         locked(&self.0).get(name).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The ports as models: in memory, on a clock of their own, for tests.
+//! The ports as models: in memory, on a clock of their own, for tests and the simulation.
 //!
 //! A model earns its trust in the contract suite, which runs it beside the real adapter. Handles are
 //! cheap to clone, and all clones share one state.
@@ -43,7 +43,7 @@ use crate::base::machine::{Chance, Clock, Sleep};
 use crate::base::time::Timestamp;
 use crate::effects::findings::Places;
 
-/// A clock that stands still until it is told to go on.
+/// A clock that stands still until a test advances it.
 #[derive(Clone, Debug)]
 pub struct ModelClock(Arc<AtomicI64>);
 
@@ -53,7 +53,7 @@ impl ModelClock {
         Self(Arc::new(AtomicI64::new(now.millis())))
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.0.store((self.now() + by).millis(), Ordering::SeqCst);
     }
@@ -72,7 +72,7 @@ impl Sleep for ModelClock {
     }
 }
 
-/// Chance that is the same each time: a fixed sequence from a seed.
+/// Random numbers that are the same each time: a fixed sequence from a seed.
 #[derive(Clone, Debug)]
 pub struct ModelChance(Arc<AtomicU64>);
 
@@ -110,17 +110,17 @@ impl ModelSecrets {
         locked(&self.0).secrets.entry(path.to_owned()).or_default().push(Secret::new(secret));
     }
 
-    /// Takes every secret at a path away.
+    /// Removes every secret at a path.
     pub fn remove(&self, path: &str) {
         locked(&self.0).secrets.remove(path);
     }
 
-    /// Brings the store down, or up again.
+    /// Takes the store down, or brings it back.
     pub fn set_down(&self, down: bool) {
         locked(&self.0).down = down;
     }
 
-    /// How often the store was asked so far.
+    /// The number of reads so far.
     pub fn reads(&self) -> usize {
         locked(&self.0).reads
     }
@@ -138,7 +138,7 @@ impl SecretStore for ModelSecrets {
     }
 }
 
-/// Places by heart: every address of `192.0.2.0/24` is in Berlin, and no other is anywhere.
+/// A fixed database of places: every address of `192.0.2.0/24` is in Berlin, and no other is known.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelPlaces;
 
@@ -149,7 +149,7 @@ impl Places for ModelPlaces {
     }
 }
 
-/// A test that panicked while it held a lock has said enough.
+/// Locks a mutex. A test that panicked while it held the lock has failed already.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

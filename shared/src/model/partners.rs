@@ -1,4 +1,4 @@
-//! Partners in memory: they do as they are told, and remember what they were asked.
+//! Partners in memory: they follow a script, and remember their calls.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -12,20 +12,20 @@ use crate::base::time::Timestamp;
 use crate::effects::outcome::{NoAnswer, PartnerAnswer};
 use crate::effects::request::{PartnerRequest, Partners};
 
-/// What a partner does with the next call.
+/// A partner's reaction to the next call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Script {
-    /// Answers with this status.
+    /// The partner answers with this status.
     Status(u16),
-    /// Answers with this status and this `Retry-After`.
+    /// The partner answers with this status and this `Retry-After`.
     RetryAfter(u16, &'static str),
-    /// Takes the call's whole time-out and does not answer.
+    /// The partner takes the call's whole timeout and does not answer.
     Hang,
-    /// Brings the worker down in the middle of the call.
+    /// The worker panics in the middle of the call.
     Panic,
 }
 
-/// All partners.
+/// The partners, all of them.
 #[derive(Clone, Debug)]
 pub struct ModelPartners {
     clock: ModelClock,
@@ -45,7 +45,7 @@ impl ModelPartners {
         Self { clock, state: Arc::default() }
     }
 
-    /// What to do with the next calls, before everything is well again.
+    /// Sets the reactions to the next calls. After them, every call is answered with 200.
     pub fn script(&self, script: impl IntoIterator<Item = Script>) {
         locked(&self.state).script.extend(script);
     }
@@ -55,7 +55,7 @@ impl ModelPartners {
         locked(&self.state).failing.extend(paths.iter().map(|path| (*path).to_owned()));
     }
 
-    /// Every call so far, and when it came.
+    /// The calls so far, each with its time.
     pub fn calls(&self) -> Vec<(Timestamp, PartnerRequest)> {
         locked(&self.state).calls.clone()
     }

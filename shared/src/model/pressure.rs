@@ -24,12 +24,12 @@ struct Table {
 }
 
 impl ModelPressure {
-    /// How often a breaker was read.
+    /// The number of reads of breakers.
     pub fn reads(&self) -> usize {
         locked(&self.0).reads
     }
 
-    /// How many writes were tried, refused ones included: each is charged.
+    /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
         locked(&self.0).writes
     }

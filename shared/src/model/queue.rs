@@ -15,7 +15,7 @@ use crate::base::retention::DEDUPLICATION_WINDOW;
 use crate::base::time::Timestamp;
 use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Received, Tick, Ticks, Visibility};
 
-/// A FIFO queue.
+/// A FIFO queue in memory.
 #[derive(Clone, Debug)]
 pub struct ModelQueue {
     clock: ModelClock,
@@ -27,7 +27,7 @@ pub struct ModelQueue {
 #[derive(Debug, Default)]
 struct State {
     messages: Vec<Message>,
-    /// By group and id: the deduplication scope is the message group.
+    /// The sent messages by group and id: the deduplication scope is the message group.
     sent: BTreeMap<(String, String), Timestamp>,
     last: u64,
 }
@@ -50,14 +50,14 @@ pub struct Delivered {
     pub group: String,
     /// The body.
     pub body: String,
-    /// The attributes that it was sent with.
+    /// The attributes that the message was sent with.
     pub attributes: BTreeMap<String, String>,
-    /// How often it was received, this time included.
+    /// The number of receives, this one included.
     pub receives: usize,
 }
 
 impl Delivered {
-    /// The message as a function is handed it.
+    /// The message as a function receives it.
     pub fn received(&self) -> Received {
         let Delivered { message_id, receipt, group, body, .. } = self.clone();
         Received { message_id, receipt, group, body }
@@ -70,7 +70,7 @@ impl ModelQueue {
         Self { clock, visibility, redrive: None, state: Arc::default() }
     }
 
-    /// The queue, which gives up on a message after so many receives.
+    /// The queue with a dead letter queue behind it, which gets a message after so many receives.
     #[must_use]
     pub fn redrive_to(mut self, dead_letters: ModelQueue, max_receives: usize) -> Self {
         self.redrive = Some((max_receives, Box::new(dead_letters)));
@@ -119,7 +119,7 @@ impl ModelQueue {
         batch
     }
 
-    /// Moves a message that was received too often, as it is: nobody adds why.
+    /// Moves a message that was received too often, as it is: SQS adds no reason.
     fn gives_up_on(&self, message: &Message) -> bool {
         let Some((max_receives, dead_letters)) = &self.redrive else { return false };
         let given_up = message.delivered.receives >= *max_receives;
@@ -135,12 +135,12 @@ impl ModelQueue {
         locked(&self.state).messages.retain(|message| message.delivered.receipt != receipt);
     }
 
-    /// How many messages there are, in flight or not.
+    /// The number of messages, in flight or not.
     pub fn depth(&self) -> usize {
         locked(&self.state).messages.len()
     }
 
-    /// Hands the first group in flight out again before its time, as a queue that delivers at least
+    /// Delivers the first group in flight again before its time, as a queue that delivers at least
     /// once may do.
     pub fn deliver_again(&self) {
         let now = self.clock.now();
@@ -150,7 +150,7 @@ impl ModelQueue {
         again.for_each(|message| message.visible_at = message.visible_at.min(now));
     }
 
-    /// When the next message can be received, if there is any.
+    /// The moment when the next message can be received, if there is any.
     pub fn next_receipt(&self) -> Option<Timestamp> {
         let now = self.clock.now();
         let state = locked(&self.state);
@@ -159,7 +159,7 @@ impl ModelQueue {
         if free { Some(now) } else { state.messages.iter().map(|m| m.visible_at).filter(|at| *at > now).min() }
     }
 
-    /// When the next hidden message becomes visible, if any is hidden.
+    /// The moment when the next hidden message becomes visible, if any is hidden.
     pub fn next_visible(&self) -> Option<Timestamp> {
         let now = self.clock.now();
         locked(&self.state).messages.iter().map(|message| message.visible_at).filter(|at| *at > now).min()

@@ -22,7 +22,7 @@ struct Table {
 }
 
 impl ModelBoard {
-    /// How often the store was asked so far.
+    /// The number of reads so far.
     pub fn reads(&self) -> usize {
         locked(&self.0).reads
     }
@@ -32,7 +32,7 @@ impl ModelBoard {
         locked(&self.0).down = down;
     }
 
-    /// Writes whatever it is, as somebody with the AWS console could.
+    /// Writes any text, as an operator with the AWS console could.
     pub fn scribble(&self, version: u64, text: &str) {
         locked(&self.0).stored = Some(Stored { version, text: text.to_owned() });
     }

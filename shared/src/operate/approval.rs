@@ -1,4 +1,4 @@
-//! Asking people: the question as Slack shows it, and what their answer does.
+//! Approvals: the question as Slack shows it, and the effect of an answer.
 
 use std::str::FromStr;
 
@@ -14,17 +14,17 @@ use crate::ledger::plan::Plan;
 use crate::ledger::queue::Queue;
 use crate::ledger::{Declined, Records, Row, SignOff};
 
-/// A question: may this be done for this event?
+/// A question to a human: may this plan be done for this event?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The event.
+    /// The event's id.
     pub id: EventId,
-    /// The hash of what would be done.
+    /// The hash of the plan.
     pub hash: String,
 }
 
 impl Question {
-    /// As a button carries it.
+    /// The question as the value of a Slack button.
     pub fn to_value(&self) -> String {
         format!("{} {}", self.id, self.hash)
     }
@@ -38,20 +38,22 @@ impl FromStr for Question {
             Some((id, hash)) if !id.is_empty() && !hash.is_empty() && text.len() <= MAX_VALUE => {
                 Ok(Question { id: EventId::named(id), hash: hash.to_owned() })
             }
-            _ => Err(Declined("this is no question of ours".into())),
+            _ => Err(Declined(
+                "the answer names no event and no plan: it does not belong to a question of Ledgerline".into(),
+            )),
         }
     }
 }
 
-/// Slack's longest value of a button.
+/// The longest value of a Slack button, in characters.
 const MAX_VALUE: usize = 2000;
 
-/// What somebody answered.
+/// A human's answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalAnswer {
-    /// Yes.
+    /// The plan may be done.
     Approve,
-    /// No.
+    /// Nothing may be done for the event.
     Reject,
 }
 
@@ -62,13 +64,13 @@ impl FromStr for ApprovalAnswer {
         match text {
             "approve" => Ok(ApprovalAnswer::Approve),
             "reject" => Ok(ApprovalAnswer::Reject),
-            _ => Err(Declined("the answer must be approve or reject".into())),
+            _ => Err(Declined("the answer must be `approve` or `reject`".into())),
         }
     }
 }
 
-/// Brings an answer to the event that awaits it. An approval sends the event through the queue again; the
-/// same answer again changes nothing. After a no, the key is remembered for as long as the flow says.
+/// Applies an answer to the event that awaits it. An approval sends the event through the queue again; the
+/// same answer again changes nothing. After a rejection, the key is remembered for as long as the flow says.
 pub async fn decide(
     records: &dyn Records,
     queue: &dyn Queue,
@@ -93,8 +95,8 @@ pub async fn decide(
     }
 }
 
-/// The question as a message of Slack's Block Kit. It shows what would be done, and of the event its shape
-/// only.
+/// The question as a message of Slack's Block Kit. It shows the effects of the plan, and the event's payload
+/// masked.
 pub fn message(room: &str, flow: &Flow, event: &Event, plan: &Plan, until: Timestamp) -> Value {
     let question = Question { id: event.id.clone(), hash: plan.hash().to_owned() };
     let title = format!("Approve {}?", flow.name);

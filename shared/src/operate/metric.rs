@@ -1,56 +1,56 @@
-//! What is counted, for dashboards and alarms.
+//! Metrics, for dashboards and alarms.
 //!
-//! Metrics are at least once: they say how things go, and nothing is ever reconciled from them. Each
-//! dimension multiplies their price, so there is none for a contact or an event.
+//! Metrics are counted at least once: they show how the system is doing, and nothing is ever reconciled from
+//! them. Each dimension multiplies their price, so there is none for a contact or an event.
 
 use std::time::Duration;
 
 use crate::ledger::{Reason, State};
 use crate::limits::pressure::{BreakerChange, CallEnd, DeferralReason};
 
-/// Where CloudWatch keeps our metrics.
+/// The namespace of our metrics in CloudWatch.
 pub const NAMESPACE: &str = "Ledgerline";
 
-/// How long an event took from the door to its end.
+/// The metric of the time from an event's receipt until it is settled.
 pub const TIME_TO_SETTLED: &str = "TimeToSettled";
 
-/// A fact worth counting.
+/// A fact that is counted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact<'f> {
-    /// An event came to its end, so long after it was received. Of a replay there is no such time: it
-    /// waited for a human.
+    /// An event was settled, so long after it was received. A replay has no such time: it waited for an
+    /// operator.
     Settled(&'f str, State, Option<Duration>),
     /// An effect failed, and the event of this flow is tried again.
     Retried(&'f str),
-    /// An event of this flow waits for something that is not there now.
+    /// An event of this flow waits for something that is not available now.
     Deferred(&'f str, DeferralReason),
-    /// An event of this flow waits for a human.
+    /// An event of this flow waits for a human's approval.
     Asked(&'f str),
     /// An event of this flow is a dead letter.
     Dead(&'f str, Reason),
-    /// It is one again, after a replay.
+    /// An event of this flow is a dead letter again, after a replay.
     DeadAgain(&'f str, Reason),
-    /// A partner was called, and took so long.
+    /// A partner was called; the call took so long.
     Called(&'f str, CallEnd, Duration),
     /// A partner's breaker opened or closed.
     Breaker(&'f str, BreakerChange),
-    /// A switchboard that cannot be gone by: the last good one is in force.
+    /// The newest switchboard cannot be used: the last good one stays in force.
     BadSwitchboard,
 }
 
-/// One number of a fact.
+/// One metric of a fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// Its name.
+    /// The metric's name.
     pub name: &'static str,
-    /// What it counts in, as CloudWatch calls it.
+    /// The metric's unit, as CloudWatch calls it.
     pub unit: &'static str,
-    /// How much.
+    /// The metric's value.
     pub value: u64,
 }
 
 impl Fact<'_> {
-    /// By what it can be told apart.
+    /// The dimensions of the fact's metrics.
     pub fn dimensions(&self) -> Vec<(&'static str, &str)> {
         match self {
             Fact::Settled(flow, state, _) => vec![("Flow", flow), ("State", state.as_str())],
@@ -64,7 +64,7 @@ impl Fact<'_> {
         }
     }
 
-    /// Its numbers.
+    /// The metrics of the fact.
     pub fn measures(&self) -> Vec<Measure> {
         match self {
             Fact::Settled(_, _, Some(took)) => vec![one("EventsSettled"), millis(TIME_TO_SETTLED, *took)],
@@ -93,7 +93,7 @@ fn millis(name: &'static str, took: Duration) -> Measure {
     Measure { name, unit: "Milliseconds", value: u64::try_from(took.as_millis()).unwrap_or(u64::MAX) }
 }
 
-/// What is counted.
+/// The counter of facts.
 pub trait Metrics: Send + Sync {
     /// Counts a fact. It never waits and never fails.
     fn put(&self, fact: &Fact<'_>);

@@ -1,4 +1,4 @@
-//! What operators do and see.
+//! Operations: switches, replays, approvals, the stale guard, metrics.
 
 pub mod approval;
 pub mod metric;

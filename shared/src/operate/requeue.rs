@@ -1,4 +1,4 @@
-//! What operators do to a parked event: it goes through the queue again, or comes to its end.
+//! Operators' changes to a parked event: it goes through the queue again, or is settled.
 
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
@@ -6,13 +6,13 @@ use crate::base::id::EventId;
 use crate::ledger::queue::Queue;
 use crate::ledger::{Declined, Records, Row, State};
 
-/// Why an event was not sent again.
+/// The reason why an event was not sent again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequeueError {
-    /// It must not be; the sentence says why.
+    /// The operation is declined; the sentence says why.
     #[error(transparent)]
     Declined(#[from] Declined),
-    /// Somebody else changed it meanwhile, or the ledger or the queue did not answer.
+    /// Another writer changed the row meanwhile, or the ledger or the queue did not answer.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -23,7 +23,7 @@ impl From<Unavailable> for RequeueError {
     }
 }
 
-/// What the ledger has of an event: its row, and its payload for as long as it is kept.
+/// The ledger's record of an event: its row, and its payload for as long as it is kept.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The row, as it was read.
@@ -33,16 +33,16 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of this event.
+    /// Reads the record of an event.
     pub async fn read(records: &dyn Records, id: &EventId) -> Result<Self, RequeueError> {
         Ok(Record { row: find(records, id).await?, event: records.kept(id).await? })
     }
 
     /// Sends a parked event through the queue again, as the row that `next` makes of it.
     ///
-    /// The row goes first, under the next number; then the message, whose deduplication id carries that
-    /// number, because the queue still remembers the last one. A crash between the two leaves the event
-    /// listed as queued, and the same request sends it, or [`unsent`].
+    /// The row is written first, under the next replay number; then the message, whose deduplication id carries
+    /// that number, because the queue still remembers the last one. A crash between the two leaves the event
+    /// listed as queued; the same request sends it, and so does [`unsent`].
     pub async fn send(
         self,
         records: &dyn Records,
@@ -50,10 +50,23 @@ impl Record {
         next: impl FnOnce(Row) -> Result<Row, Declined>,
     ) -> Result<Row, RequeueError> {
         let Record { row, event } = self;
-        let gone = || Declined(format!("the payload of {} is not kept: it is on its way, or too old", row.id));
+        let gone = || {
+            let why = match row.state {
+                State::Dead if row.parked.is_none() => {
+                    "its dead letter is not taken in yet; try again in a few minutes"
+                }
+                // The row was read before another operator's change, or it has outlived its payload.
+                State::Dead | State::AwaitingApproval => {
+                    "it has changed meanwhile, or its 90 days are over; look again before you decide"
+                }
+                State::Queued | State::Running | State::Retrying => "it is on its way through the queue",
+                State::Succeeded | State::Noop | State::Dropped => "it is settled, and there is nothing to send",
+            };
+            Declined(format!("{} is {}, and its payload is not kept: {why}", row.id, row.state.as_str()))
+        };
         let kept = event.ok_or_else(gone)?;
-        // A payload of the row's own replay was kept after the row was read: the event has died again since,
-        // and forgetting it would leave a dead letter that nobody can replay.
+        // If the kept payload is of the row's own replay, it was kept after the row was read: the event has died again
+        // since, and deleting its payload would leave a dead letter that cannot be replayed.
         let unsent = row.state == State::Queued && row.parked.is_some() && kept.replay < row.replay;
         let next = if unsent {
             row
@@ -68,15 +81,15 @@ impl Record {
     }
 }
 
-/// Sends an event on its way whose row says that it is, but which nobody sent.
+/// Sends an event whose row says `queued`, but whose message was never sent.
 pub async fn unsent(records: &dyn Records, queue: &dyn Queue, id: &EventId) -> Result<Row, RequeueError> {
-    let sent = |row: Row| Err(Declined(format!("{} is {}, and was sent", row.id, row.state.as_str())));
+    let sent = |row: Row| Err(Declined(format!("{} is {}: its message was sent already", row.id, row.state.as_str())));
     Record::read(records, id).await?.send(records, queue, sent).await
 }
 
-/// Brings a parked event to its end, as the row that `next` makes of it, and forgets its payload.
+/// Settles a parked event, as the row that `next` makes of it, and deletes its payload.
 ///
-/// The row goes first. A crash between the two leaves a payload that nobody asks for any more.
+/// The row is written first. A crash between the two leaves a payload that is never read again.
 pub async fn end(
     records: &dyn Records,
     id: &EventId,
@@ -91,7 +104,10 @@ pub async fn end(
     Ok(next)
 }
 
-/// The row of an event.
+/// Reads the row of an event.
 pub async fn find(records: &dyn Records, id: &EventId) -> Result<Row, RequeueError> {
-    Ok(records.row(id).await?.ok_or_else(|| Declined(format!("there is no event {id}")))?)
+    Ok(records
+        .row(id)
+        .await?
+        .ok_or_else(|| Declined(format!("there is no event {id}: the id is wrong, or the ledger has forgotten it")))?)
 }

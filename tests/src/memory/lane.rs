@@ -84,7 +84,7 @@ async fn a_plan_says_what_would_be_done_and_apply_does_exactly_that() {
     let applied = operate(&world, by_ada(json!({"op": "apply", "events": events}))).await;
     assert_eq!(applied["applied"][1]["state"], "queued", "{applied}");
     let again = operate(&world, by_ada(json!({"op": "apply", "events": events}))).await;
-    assert!(again["error"].to_string().contains("not true any more"), "{again}");
+    assert!(again["error"].to_string().contains("have changed since"), "{again}");
     assert_eq!(again["changed"].as_array().map(Vec::len), Some(2), "it shows what changed");
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 4, "each once");
@@ -339,7 +339,10 @@ async fn a_plan_does_not_promise_what_the_processor_would_refuse() {
     let later = fate().await;
     assert_eq!(
         (&later["steps"][0]["fate"], &later["blocked"]),
-        (&json!("unknown"), &json!("nobody knows whether crm happened"))
+        (
+            &json!("unknown"),
+            &json!("the outcome of `crm` is unknown: look in the partner's records, then `resolve` it")
+        )
     );
 }
 
@@ -371,7 +374,7 @@ async fn an_apply_sends_nothing_that_its_plan_held_back() {
     assert_eq!(plan["events"][0]["steps"], json!([{"effect": "crm", "fate": "unknown"}]));
     let events = json!([{"id": ids[0], "hash": plan["events"][0]["hash"]}]);
     let applied = operate(&world, by_ada(json!({"op": "apply", "events": events}))).await;
-    assert!(applied["applied"][0]["error"].to_string().contains("nobody knows whether"), "{applied}");
+    assert!(applied["applied"][0]["error"].to_string().contains("is unknown"), "{applied}");
     assert_eq!(state(&world, &ids[0]).await, State::Dead);
 }
 

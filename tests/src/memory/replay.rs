@@ -162,7 +162,7 @@ async fn an_unknown_outcome_is_not_replayed() {
     world.drain().await;
     world.park().await;
     let refused = replay_it(&world, &id).await.expect_err("nobody knows");
-    assert!(refused.contains("nobody knows whether `crm`"), "{refused}");
+    assert!(refused.contains("the outcome of `crm`"), "{refused}");
     assert_eq!(world.partners.calls().len(), 1);
 }
 
@@ -304,7 +304,7 @@ async fn what_is_out_of_reach_is_told_from_what_is_refused() {
     assert_eq!(world.row(&id).await.state, State::Queued);
 
     let answer = handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
-    let why = "the port is unavailable: it is down; nothing is lost: see how things stand before you try again";
+    let why = "the port did not answer: it is down; a change may have been made, or a part of it: look at `show` or `status` before you try again";
     assert_eq!(answer, json!({"error": why, "unavailable": true}));
     let refused = handle(&world.replay, by_ada(json!({"op": "drop", "id": id}))).await;
     assert!(refused["error"].is_string() && refused.get("unavailable").is_none(), "{refused}");

@@ -51,7 +51,7 @@ async fn what_a_newer_event_has_overtaken_is_planned_as_blocked_and_not_replayed
     assert_eq!(world.row(&newer).await.state, State::Succeeded);
 
     let why = blocked(&world, &older).await.to_string();
-    assert!(why.contains("a newer event of its entity was applied"), "{why}");
+    assert!(why.contains("a newer event of the same entity was applied"), "{why}");
     let refused = replay(&world, &older).await["error"].to_string();
     assert!(refused.contains("is stale"), "{refused}");
     assert_eq!((world.row(&older).await.state, world.row(&older).await.replay), (State::Dead, 0), "nothing changed");

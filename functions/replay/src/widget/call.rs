@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Our own parameters, and what the dashboard says beside them. Whoever invokes the function writes all of
-/// it: it chooses what is shown, and never what is allowed.
+/// The call's parameters, and the dashboard's context. The caller writes all of it: it chooses what is shown, and
+/// never what is allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct WidgetCall {
     params: Map<String, Value>,
@@ -12,7 +12,7 @@ pub(crate) struct WidgetCall {
 }
 
 impl WidgetCall {
-    /// The call of a widget, if this is one.
+    /// The call of a widget, if the payload is one.
     pub(crate) fn of(payload: &Value) -> Option<Self> {
         let mut params = payload.as_object()?.clone();
         let context = params.remove("widgetContext")?;
@@ -25,17 +25,17 @@ impl WidgetCall {
         self.dark
     }
 
-    /// What a link or a button carries.
+    /// The parameters of a link or a button.
     pub(super) fn params(&self) -> &Map<String, Value> {
         &self.params
     }
 
-    /// One parameter, or nothing.
+    /// One parameter, or an empty text.
     pub(super) fn param(&self, name: &str) -> &str {
         self.params.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What somebody wrote into a field, or nothing.
+    /// The text in a field of the form, or an empty text.
     pub(super) fn field(&self, name: &str) -> &str {
         self.forms.get(name).and_then(Value::as_str).unwrap_or_default().trim()
     }

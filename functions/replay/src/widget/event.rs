@@ -1,4 +1,4 @@
-//! One event: why it is here, what was done for it, and what can be done about it.
+//! The page of one event: its reason, its effects, its history, and the buttons.
 
 use serde_json::json;
 use shared::base::id::EventId;
@@ -33,7 +33,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
     ))
 }
 
-/// What can be decided in the row's state. Each button says which version of the row it was made for.
+/// The buttons for the row's state. Each carries the version of the row that it was made for.
 fn buttons(console: &Console<'_>, row: &Row) -> Html {
     let of_row = |op: &str| json!({"op": op, "id": row.id, "version": version::of(row)});
     let answer = |op: &str, hash: &str| json!({"op": op, "questions": [{"id": row.id, "hash": hash}]});
@@ -52,9 +52,12 @@ fn buttons(console: &Console<'_>, row: &Row) -> Html {
         .into_iter()
         .collect(),
         // A replay that was cut off before its message was sent.
-        (State::Queued, _) if row.parked.is_some() => {
-            parts::button(console, "Send again", &"Was this replay cut off before it was sent?", of_row("replay"))
-        }
+        (State::Queued, _) if row.parked.is_some() => parts::button(
+            console,
+            "Send again",
+            &"Send the message of this replay again? A second copy does no harm.",
+            of_row("replay"),
+        ),
         _ => Html::default(),
     }
 }
@@ -133,7 +136,7 @@ fn came_to(progress: &Progress) -> Option<String> {
     }
 }
 
-/// The two answers to whether an effect happened, where nobody could know.
+/// The two verdicts on an effect whose outcome is unknown.
 fn verdicts(console: &Console<'_>, row: &Row, effect: &str, entry: &Entry) -> Html {
     if row.state != State::Dead || !entry.in_doubt() {
         return Html::default();

@@ -1,6 +1,6 @@
 //! HTML that no value can break out of.
 //!
-//! Markup is known when this is compiled, and values only fill its gaps, escaped for text and for quoted
+//! Markup is known at compile time, and values only fill its gaps, escaped for text and for quoted
 //! attributes alike. Nothing else makes an [`Html`].
 
 use std::fmt::Write as _;
@@ -12,9 +12,9 @@ use shared::base::id::EventId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Html(String);
 
-/// What can fill a gap.
+/// A value that can fill a gap.
 pub(super) trait Show {
-    /// Writes it so that it cannot be taken for markup.
+    /// Writes the value so that it cannot be taken for markup.
     fn show(&self, out: &mut String);
 }
 
@@ -32,7 +32,7 @@ pub(super) fn html(markup: &'static str, values: &[&dyn Show]) -> Html {
     Html(out)
 }
 
-/// Parameters of a call, as a `<cwdb-action>` holds them. They have no character that means something in
+/// The parameters of a call, as a `<cwdb-action>` holds them. They have no character that means something in
 /// HTML, so that a reader of the element's text and a reader of its markup see the same JSON.
 pub(super) struct Json(pub(super) Value);
 
@@ -106,7 +106,7 @@ impl Show for Json {
         for c in self.0.to_string().chars() {
             match c {
                 '<' | '>' | '&' | '\'' => {
-                    // A text takes whatever is written to it.
+                    // Writing to a `String` never fails.
                     let _ = write!(out, "\\u{:04x}", c as u32);
                 }
                 c => out.push(c),

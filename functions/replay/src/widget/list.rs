@@ -1,4 +1,4 @@
-//! The parked events, newest first.
+//! The page of parked events, newest first.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
 /// The longest list.
 pub(super) const LINES: usize = 50;
 
-/// What is shown: by the fields where the page's own button was pressed, by the link's parameters otherwise.
+/// The filter of the page: from the fields where its own button was pressed, from the link's parameters otherwise.
 pub(super) fn asked_for(call: &WidgetCall) -> Result<(Filter, [&str; 3]), Failure> {
     let by_fields = call.param("filter") == "fields";
     let chosen = [("flow", "filter_flow"), ("reason", "filter_reason"), ("state", "filter_state")]

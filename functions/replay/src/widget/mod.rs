@@ -1,8 +1,8 @@
 //! The operators' console: a custom widget of a CloudWatch dashboard.
 //!
-//! The dashboard invokes the function and shows the HTML that it answers; a `<cwdb-action>` makes the
-//! element before it a link or a button, which invokes the function again. Pages show what the ledger and
-//! the switchboard say now, and buttons ask for the same operations as everybody else.
+//! The dashboard invokes the function and shows the HTML of its answer; a `<cwdb-action>` makes the
+//! element before it a link or a button, which invokes the function again. Pages show the ledger and
+//! the switchboard as they are now, and buttons ask for the same operations as the CLI.
 //!
 //! Deliberately absent: JavaScript, which CloudWatch removes; a state of the widget's own; and any
 //! permission that is read from the call. IAM says who may invoke which function: a viewer's has a role
@@ -28,12 +28,12 @@ use html::{Html, html};
 use crate::Replay;
 use crate::operations::{Failure, decline};
 
-/// What a function's console is for.
+/// The access that a console gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To look.
+    /// The console only shows.
     Read,
-    /// To look and to act.
+    /// The console shows, and has buttons.
     Operate,
 }
 
@@ -44,7 +44,7 @@ impl FromStr for Access {
         match text {
             "read" => Ok(Access::Read),
             "operate" => Ok(Access::Operate),
-            _ => Err(format!("CONSOLE is `{text}`, not read or operate")),
+            _ => Err(format!("CONSOLE must be `read` or `operate`, not `{text}`")),
         }
     }
 }
@@ -52,17 +52,17 @@ impl FromStr for Access {
 /// A console, and the function behind it.
 #[derive(Clone, Copy)]
 pub struct Console<'a> {
-    /// What it shows and acts on.
+    /// The ports that the console works on.
     pub replay: &'a Replay,
-    /// What it is for.
+    /// The access that the console gives.
     pub access: Access,
     /// The function's ARN, which links and buttons call.
     pub endpoint: &'a str,
-    /// Who invoked it, where Lambda knows.
+    /// The caller's name, where Lambda knows it.
     pub caller: Option<&'a str>,
 }
 
-/// What the widget is, in Markdown.
+/// The widget's description, in Markdown.
 pub(crate) const DESCRIPTION: &str = include_str!("describe.md");
 
 /// Answers a dashboard's call with a page.
@@ -93,7 +93,7 @@ fn menu(console: &Console<'_>) -> Html {
     html(r#"<p class="menu">{} · {}</p>"#, &[&overview, &list])
 }
 
-/// Who acts, and why: every operation goes into the history with both. It is somebody's word, as on paper;
+/// The form for the operator's name and reason: every operation records both. They are what the operator states;
 /// CloudTrail knows whose credentials invoked the function.
 fn signature(console: &Console<'_>, call: &WidgetCall) -> Html {
     if console.access == Access::Read {

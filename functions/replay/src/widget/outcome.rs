@@ -1,4 +1,4 @@
-//! What came of a button: it pops up over the page.
+//! The outcome of a button, which pops up over the page.
 
 use serde_json::{Map, Value, json};
 
@@ -9,24 +9,26 @@ use crate::operations::{Failure, Operation, attempt, decline};
 
 pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     if console.access == Access::Read {
-        return Err(decline("this console only shows: operators use the other one"));
+        return Err(decline(
+            "nothing was done: this console only shows; operators use the dashboard whose name ends in -operate",
+        ));
     }
     let operation = operation(call)?;
     let answer = attempt(console.replay, call.param("op"), operation).await?;
     Ok(match call.param("op") {
-        "resolve" => done("your word is written down, and a replay takes the event on from there"),
+        "resolve" => done("your verdict is recorded; replay the event to go on from there"),
         _ => told(&answer),
     })
 }
 
-/// What was refused, or may have been done.
+/// The outcome of an operation that was declined, or that may have been done.
 pub(super) fn not_done(failure: &Value) -> Html {
-    let what = if failure["unavailable"] == true { "Out of reach" } else { "Not done" };
+    let what = if failure["unavailable"] == true { "No answer" } else { "Not done" };
     let why = failure["error"].as_str().unwrap_or_default();
     html(r#"<p class="outcome bad"><b>{}:</b> {}</p>"#, &[&what, &why])
 }
 
-/// What the button carries, signed with what the fields say.
+/// The operation that the button carries, with the sign-off from the fields.
 fn operation(call: &WidgetCall) -> Result<Operation, Failure> {
     let mut params = call.params().clone();
     for name in ["by", "reason"] {
@@ -64,7 +66,7 @@ fn told(answer: &Value) -> Html {
     }
 }
 
-/// What became of one event: of several behind one button, each has its own.
+/// The fate of one event: of several behind one button, each has its own.
 fn fate(event: &Value) -> Html {
     match event["state"].as_str() {
         _ if event["error"].is_string() => not_done(event),

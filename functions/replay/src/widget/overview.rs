@@ -1,4 +1,4 @@
-//! The first page: how many are on their way, how many wait, why, and which switches are on.
+//! The overview page: the depth of the queue, the parked events by state and reason, and the switches.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
 /// The states in which an event is parked.
 pub(super) const STATES: [State; 3] = [State::Dead, State::AwaitingApproval, State::Queued];
 
-/// What is on the queue, and what is parked. A replay that is on its way is in both until it is claimed.
+/// The tiles: events on the queue, and parked events. A replay that is on its way is in both until it is claimed.
 fn tiles(console: &Console<'_>, depth: Depth, rows: &[Row]) -> Html {
     let on_queue = [("on the queue", depth.queued), ("running or retrying", depth.in_flight)];
     let on_queue = on_queue
@@ -39,7 +39,7 @@ fn tiles(console: &Console<'_>, depth: Depth, rows: &[Row]) -> Html {
     html(r#"<div class="tiles">{}</div>"#, &[&on_queue.chain(parked).collect::<Html>()])
 }
 
-/// What it means that something in this state is parked.
+/// The label of the parked events in a state.
 fn parked_as(state: State) -> String {
     match state {
         State::Queued => "replays on their way".to_owned(),

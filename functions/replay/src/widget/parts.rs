@@ -1,4 +1,4 @@
-//! What pages are made of: links, buttons, fields, moments.
+//! The parts of pages: links, buttons, fields, times.
 
 use serde_json::{Value, json};
 use shared::base::id::EventId;
@@ -13,7 +13,7 @@ pub(super) fn link(console: &Console<'_>, label: &dyn Show, page: Value) -> Html
     page_call(console, "link", label, page)
 }
 
-/// A button that brings the page anew, with what the fields say.
+/// A button that shows the page again, with the values of the fields.
 pub(super) fn look(console: &Console<'_>, label: &'static str, page: Value) -> Html {
     page_call(console, "btn", &label, page)
 }
@@ -26,7 +26,7 @@ fn page_call(console: &Console<'_>, class: &'static str, label: &dyn Show, page:
 }
 
 /// A button that changes something, after a question. Its answer pops up: the page stays, so that
-/// refreshing it never does anything twice. Who may only look gets none.
+/// refreshing it never does anything twice. A read-only console has none.
 pub(super) fn button(console: &Console<'_>, label: &'static str, question: &dyn Show, operation: Value) -> Html {
     match console.access {
         Access::Read => Html::default(),
@@ -43,10 +43,10 @@ pub(super) fn event_link(console: &Console<'_>, id: &EventId) -> Html {
     link(console, &html(r#"<code title="{}">{}</code>"#, &[id, &short]), json!({"page": "event", "id": id}))
 }
 
-/// As much of an id as tells events apart.
+/// The number of characters of an id that tell events apart.
 const SHORT: usize = 12;
 
-/// A field to write into, with what is in it.
+/// A text field, with its value.
 pub(super) fn field(label: &'static str, name: &'static str, hint: &'static str, value: &str) -> Html {
     html(
         r#"<label>{} <input name="{}" value="{}" placeholder="{}" maxlength="{}"></label> "#,
@@ -54,7 +54,7 @@ pub(super) fn field(label: &'static str, name: &'static str, hint: &'static str,
     )
 }
 
-/// A choice between all and one of these. Its field is not named as any that signs.
+/// A choice between all and one of these options. Its name is not that of a sign-off's field.
 pub(super) fn choice(name: &'static str, options: &[String], chosen: &str) -> Html {
     let option = |value: &String| match value == chosen {
         true => html(r#"<option selected>{}</option>"#, &[value]),
@@ -72,12 +72,12 @@ pub(super) fn badge(state: State) -> Html {
     html(r#"<span class="badge {}">{}</span>"#, &[&state.as_str(), &state_name(state)])
 }
 
-/// A state in words.
+/// A state's name in words.
 pub(super) fn state_name(state: State) -> String {
     state.as_str().replace('_', " ")
 }
 
-/// How long ago something was; the moment itself is its title.
+/// The time since a moment; the moment itself is its title.
 pub(super) fn ago(now: Timestamp, at: Timestamp) -> Html {
     html(r#"<span title="{}">{} ago</span>"#, &[&at.to_string(), &span(now.since(at).as_secs())])
 }

@@ -1,4 +1,4 @@
-//! What a replay would do, and a button that does exactly that.
+//! The page of a plan, and the button that applies it.
 
 use serde_json::{Value, json};
 use shared::base::id::EventId;
@@ -29,7 +29,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
     Ok(html("<p>{}</p>{}{}{}", &[&apply(console, &free), &table, &nothing, &newer]))
 }
 
-/// Replays what the table says, and nothing if any of it has changed since.
+/// The button that replays the events of the table, or none of them if one has changed since.
 fn apply(console: &Console<'_>, free: &[&PlannedEvent]) -> Html {
     if free.is_empty() {
         return Html::default();

@@ -1,4 +1,4 @@
-//! The switches that are on, who turned which last, and a button for each flow's.
+//! The switches that are on, the latest turns, and a button for each flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 

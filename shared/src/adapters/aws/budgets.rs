@@ -1,4 +1,4 @@
-//! The contacts' retry budgets on DynamoDB: one item each, one attribute a slot.
+//! The contacts' retry budgets on DynamoDB: one item each, one attribute for each slot.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ use super::{number, unavailable};
 
 const PORT: &str = "the budgets";
 
-/// Nobody has taken the slot, or its window is over. [`Budget::free`] says the same.
+/// The slot was never taken, or its window is over. [`Budget::free`] says the same.
 const FREE: &str = "attribute_not_exists(#slot) OR #slot <= :now";
 const TAKE: &str = "SET #slot = :until, expires_at = :expires_at";
 
-/// BudgetSlots are the attributes `slot0`, `slot1` and so on.
+/// The prefix of the slots' attributes: `slot0`, `slot1` and so on.
 const SLOT: &str = "slot";
 
 type Item = HashMap<String, AttributeValue>;
@@ -38,7 +38,7 @@ impl DynamoBudgets {
         Self { client: Client::new(aws), table: table.into() }
     }
 
-    /// Takes one slot: all slots afterwards, or those that it was refused for.
+    /// Takes one slot. Returns all slots afterwards, or, where the condition failed, all slots as they are.
     async fn take(
         &self,
         key: &str,
@@ -75,7 +75,7 @@ impl DynamoBudgets {
 impl Budgets for DynamoBudgets {
     async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable> {
         let mut slot = budget.guess(now);
-        // A slot that refused is taken for good, as far as `now` goes. So each refusal leaves one slot
+        // A slot whose condition failed is taken for good, as far as `now` goes. So each failure leaves one slot
         // less to try, and the last one finds them all taken.
         for _ in 0..=budget.count {
             match self.take(key, slot, budget, now).await? {

@@ -15,10 +15,10 @@ use super::{DynamoLedger, number, text, unavailable};
 
 const PORT: &str = "the caps";
 
-/// Nobody has counted since the version that was seen.
+/// No other worker has written the counter since the version that was seen.
 const UNCHANGED: &str = "#version = :seen";
 
-/// The same, where none was seen.
+/// The counter was never written, where none was seen.
 const ABSENT: &str = "attribute_not_exists(pk)";
 
 /// The counters in the limits' table, beside the ledger.
@@ -64,7 +64,7 @@ impl Caps for DynamoCaps {
         Ok(Counter { version, places: from_attribute_value(places).map_err(unreadable)? })
     }
 
-    /// The SDK sends its repetitions under one token, so that one whose first try did land is done.
+    /// The SDK sends its repetitions under one token, so that a write whose first try did land counts as done.
     async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
         let row = self.ledger.recording(lease).map_err(WriteError::from)?;
         let mut items = vec![TransactWriteItem::builder().update(row).build()];
@@ -77,7 +77,7 @@ impl Caps for DynamoCaps {
     }
 }
 
-/// The first reason is the row's, the others are the counters'.
+/// The error of a cancelled transaction. The first reason is the row's, the others are the counters'.
 fn refused<R>(error: SdkError<TransactWriteItemsError, R>) -> CountError
 where
     R: std::fmt::Debug + Send + Sync + 'static,

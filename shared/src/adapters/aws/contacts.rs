@@ -1,4 +1,4 @@
-//! The contacts on DynamoDB: one item each, one write an upsert.
+//! The contacts on DynamoDB: one item each, one write for each upsert.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use super::{text, unavailable};
 
 const PORT: &str = "the contacts";
 
-/// What every upsert sets: the same for the same event, however often it is written.
+/// The attributes that every upsert sets: the same for the same event, however often it is written.
 const SET: &str = "SET #tenant = :tenant, #email = :email, #updated_at = :at, \
     #created_at = if_not_exists(#created_at, :at), #created_by = if_not_exists(#created_by, :by)";
 
@@ -69,14 +69,14 @@ fn expression(upsert: &ContactUpsert) -> String {
     format!("{SET}{set}{remove}")
 }
 
-/// Names go by placeholders, for many plain ones are reserved words.
+/// The placeholders of names, for many plain ones are reserved words.
 fn names(upsert: &ContactUpsert) -> HashMap<String, String> {
     let ours = ["tenant", "email", "updated_at", "created_at", "created_by"];
     let theirs = upsert.changes().map(|(name, _)| name);
     ours.into_iter().chain(theirs).map(|name| (format!("#{name}"), name.to_owned())).collect()
 }
 
-/// A field's value ends with `_`, so that a field `at` or `by` is not taken for ours.
+/// The placeholders of values. A field's value ends with `_`, so that a field `at` or `by` is not taken for ours.
 fn values(upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Item {
     let ours = [
         (":tenant".to_owned(), text(upsert.tenant())),

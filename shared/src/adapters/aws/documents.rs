@@ -15,18 +15,18 @@ use crate::operate::switchboard::{Board, BoardStore, Boards};
 
 const PORT: &str = "the switchboard and the batches";
 
-/// Nobody has written since the version that was seen. The second half lets the SDK's repetition of a
+/// No other writer has written since the version that was seen. The second half lets the SDK's repetition of a
 /// write through whose first try did land.
 const UNCHANGED: &str = "#version = :seen OR (#version = :next AND #text = :text)";
 
-/// The same, where no version was seen.
+/// The document was never written, where no version was seen.
 const ABSENT: &str = "attribute_not_exists(pk) OR (#version = :next AND #text = :text)";
 
 const WRITE: &str = "SET #version = :next, #text = :text";
 
 /// A document in the limits' table.
 ///
-/// An event waits while it is read, and can go by the last good one. So it has as little time as a limit.
+/// An event waits while the document is read, and can use the last good one. So a read has as little time as a limit.
 #[derive(Clone, Debug)]
 struct Document {
     client: Client,
@@ -40,7 +40,7 @@ impl Document {
         let Some(item) = get.send().await.map_err(unavailable(PORT))?.item else { return Ok(None) };
         let version = item.get("version").and_then(|value| value.as_n().ok()?.parse().ok());
         let text = item.get("text").and_then(|value| value.as_s().ok().cloned());
-        // What is not readable is a bad document, not an outage.
+        // A document that is not readable is a bad document, not an outage.
         Ok(Some(Stored { version: version.unwrap_or_default(), text: text.unwrap_or_default() }))
     }
 
@@ -80,7 +80,7 @@ impl DynamoBoard {
         Self::named(aws, table, "switchboard")
     }
 
-    /// The board of another name, beside it.
+    /// The board under another name, beside the usual one.
     pub fn named(aws: &SdkConfig, table: impl Into<String>, key: impl Into<String>) -> Self {
         Self(Document { client: client(aws), table: table.into(), key: key.into() })
     }
@@ -110,7 +110,7 @@ impl DynamoBatches {
         Self::named(aws, table, "batches")
     }
 
-    /// The batches of another name, beside them.
+    /// The batches under another name, beside the usual ones.
     pub fn named(aws: &SdkConfig, table: impl Into<String>, key: impl Into<String>) -> Self {
         Self(Document { client: client(aws), table: table.into(), key: key.into() })
     }

@@ -1,4 +1,4 @@
-//! How a row and a payload stand in DynamoDB: what senders and partners say as JSON text.
+//! The items of rows and payloads in DynamoDB: values of senders and partners are JSON text.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(super) fn key(id: &EventId, sort: &str) -> Item {
     HashMap::from([("pk".into(), text(id.as_str())), ("sk".into(), text(sort))])
 }
 
-/// The item's key takes the place of the `id`.
+/// The item of a row. Its key takes the place of the `id`.
 pub(super) fn item(row: &Row) -> Result<Item, Unavailable> {
     let mut item = attributes_of(row)?;
     item.remove("id");
@@ -43,7 +43,7 @@ pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
     from_item(item).map_err(unreadable)
 }
 
-/// A row of a list. One that a newer version wrote must not hide all the others.
+/// A row of a list. A row that a newer version wrote must not hide all the others.
 pub(super) fn readable(item: Item) -> Option<Row> {
     let id = item.get("pk").and_then(|id| id.as_s().ok()).cloned();
     row_of(item)

@@ -1,4 +1,4 @@
-//! What was applied last, on DynamoDB: one item an entity in the limits' table.
+//! The latest events on DynamoDB: one item for each entity in the limits' table.
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -10,9 +10,9 @@ use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::operate::stale::Latest;
 
-const PORT: &str = "the latest events";
+const PORT: &str = "the record of the latest events";
 
-/// What is there is not newer.
+/// The stored event is not newer.
 const NOT_NEWER: &str = "attribute_not_exists(pk) OR received_at < :received_at";
 const WRITE: &str = "SET received_at = :received_at, expires_at = :expires_at";
 

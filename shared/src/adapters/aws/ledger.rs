@@ -1,4 +1,4 @@
-//! The ledger on DynamoDB: one item an event, one conditional write a transition.
+//! The ledger on DynamoDB: one item for each event, one conditional write for each transition.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -26,20 +26,20 @@ use super::{number, text, unavailable};
 
 pub(super) const PORT: &str = "the ledger";
 
-/// The event is new, or it is done and its key is forgotten. [`Row::forgotten`] says the same.
+/// The event is new, or it is settled and its key is forgotten. [`Row::forgotten`] says the same.
 const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now)";
 
-/// Nobody holds the event, and its time has come. [`Row::claimable`] says the same.
+/// No worker holds the event, and its time has come. [`Row::claimable`] says the same.
 const CLAIMABLE: &str = "#state = :queued \
     OR (#state = :retrying AND #retry_at <= :now) \
     OR (#state = :running AND #lease_until < :now)";
 
-/// What a claim changes. [`Lease::won`] says the same.
+/// The changes of a claim. [`Lease::won`] says the same.
 const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
     #history = list_append(#history, :moment) \
     REMOVE #retry_at, #parked, #parked_at";
 
-/// The same, with the intents to call the first effects, unless the ledger knows of an effect already.
+/// The changes of a claim with the intents to call the first effects, unless the ledger knows of an effect already.
 const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
     #history = list_append(#history, :moment), #effects = if_not_exists(#effects, :first) \
     REMOVE #retry_at, #parked, #parked_at";
@@ -48,27 +48,27 @@ const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #
 /// SDK's repetition of a write through whose first try did land.
 const HELD: &str = "#epoch = :epoch AND #step <= :step";
 
-/// Nobody has written the row since it was read.
+/// No other writer has written the row since it was read.
 const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step)";
 
 /// A shard of the index of parked events, and the part of it that was parked from one moment to another.
 const OF_SHARD: &str = "parked = :shard";
 const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
 
-/// There is no row.
+/// The row was never written.
 const ABSENT: &str = "attribute_not_exists(pk)";
 
-/// This very write has landed: the SDK repeats one whose answer was late. Who wrote, when and why is in the
-/// history, so that two operators still exclude each other.
+/// This very write has landed: the SDK repeats one whose answer was late. The history has the operator, the time and
+/// the reason, so that two operators still exclude each other.
 const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history)";
 
-/// The payload is still the one that was meant: the event did not die again meanwhile.
+/// The stored payload is still the one that was meant: the event did not die again meanwhile.
 const SAME_REPLAY: &str = "#replay = :replay";
 
-/// How many rows of a shard are read at once. A row has some kilobytes.
+/// The most rows of a shard that are read at once. A row has some kilobytes.
 const PAGE: usize = 200;
 
-/// The row's attributes that a transition may take away.
+/// The row's attributes that a transition may remove.
 const REMOVABLE: [&str; 10] =
     ["lease_until", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
 
@@ -124,7 +124,7 @@ impl DynamoLedger {
     }
 
     /// The oldest rows of all shards, or the newest, in that order. A shard is read a page at a time, and on only
-    /// while it may have one that belongs among them.
+    /// while it may have a row that belongs among them.
     async fn shards(
         &self,
         oldest_first: bool,
@@ -232,7 +232,7 @@ impl Records for DynamoLedger {
     }
 
     async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        // DynamoDB refuses to look between a moment and an earlier one.
+        // DynamoDB rejects a BETWEEN whose end is before its start.
         if since > until {
             return Ok(Vec::new());
         }
@@ -283,14 +283,14 @@ impl Records for DynamoLedger {
     }
 }
 
-/// A whole row as an update: what it has is set, what it lacks is removed.
+/// A whole row as an update: its attributes are set, and those that it lacks are removed.
 struct Change {
     expression: String,
     values: Item,
 }
 
 impl Change {
-    /// With the values that the condition names.
+    /// The update of a row, with the values that the condition names.
     fn of(row: &Row, more: Item) -> Result<Self, Unavailable> {
         let mut attributes = attributes_of(row)?;
         attributes.remove("id");
@@ -333,7 +333,7 @@ fn names(expressions: &[&str]) -> HashMap<String, String> {
     words.filter_map(|word| Some((word.to_owned(), word.strip_prefix('#')?.to_owned()))).collect()
 }
 
-/// The row that refused a put, if it was refused.
+/// The stored row, if a put's condition failed.
 fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
     match error.as_service_error()? {
         PutItemError::ConditionalCheckFailedException(failed) => failed.item.clone(),
@@ -341,7 +341,7 @@ fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
     }
 }
 
-/// The row that refused an update, if it was refused; there may be none.
+/// The stored row, if an update's condition failed; there may be none.
 fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item>> {
     match error.as_service_error()? {
         UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),

@@ -1,4 +1,4 @@
-//! The buckets on DynamoDB: one item each, one conditional write a draw.
+//! The buckets on DynamoDB: one item each, one conditional write for each draw.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{number, unavailable};
 
 const PORT: &str = "the limits";
 
-/// Nobody knows the bucket, or it is full. [`Draw::applied_to`] says the same.
+/// The bucket was never written, or it is full. [`Draw::applied_to`] says the same.
 const FULL: &str = "attribute_not_exists(pk) OR tat <= :now";
 const TAKE_FROM_FULL: &str = "SET tat = :next, expires_at = :expires_at";
 
@@ -41,8 +41,8 @@ impl DynamoLimits {
     }
 }
 
-/// A limit is not worth much of a sender's patience: the ledger and the queue come after it. So it has
-/// less time than they, connecting included, and one repetition.
+/// The client for limits. A limit is not worth much of a sender's patience: the ledger and the queue come after it. So
+/// it has less time than they, connecting included, and one repetition.
 pub(super) fn client(aws: &SdkConfig) -> Client {
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(Duration::from_millis(500))

@@ -50,8 +50,8 @@ pub async fn aws() -> SdkConfig {
         .await
 }
 
-/// What an SDK error is to the core. Its code says enough: its message may quote an item, and so
-/// somebody's email.
+/// An SDK error, as the core sees it. Its code says enough: its message may quote an item, and so
+/// a person's email.
 fn unavailable<E, R>(port: &'static str) -> impl Fn(SdkError<E, R>) -> Unavailable
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Slots and breakers on DynamoDB: one item each, one conditional write a change.
+//! Slots and breakers on DynamoDB: one item each, one conditional write for each change.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,12 +21,12 @@ use super::{limits::client, number};
 
 const PORT: &str = "the limits";
 
-/// Nobody knows the item. [`Take::applied_to`] says the same.
+/// The item was never written. [`TakeSlot::applied_to`] says the same.
 const UNKNOWN: &str = "attribute_not_exists(pk)";
 const FIRST: &str = "SET leases = :leases, expires_at = :expires_at";
 
-/// There is room, and the holder is not in it yet: a write that is repeated takes one slot. To it
-/// belongs, for each lapsed lease, that it is still the same. [`Take::applied_to`] says the same.
+/// There is room, and the holder has no slot yet: a write that is repeated takes one slot. For each lapsed lease, a
+/// part is added that it is still the same. [`TakeSlot::applied_to`] says the same.
 const ROOM: &str = "attribute_exists(pk) AND size(leases) < :below AND attribute_not_exists(leases.#holder)";
 const TAKE: &str = "SET leases.#holder = :until, expires_at = :expires_at";
 
@@ -34,11 +34,11 @@ const TAKE: &str = "SET leases.#holder = :until, expires_at = :expires_at";
 const HELD: &str = "attribute_exists(leases.#holder)";
 const GIVE: &str = "REMOVE leases.#holder";
 
-/// The breaker is the one that was seen. Zero was [`UNKNOWN`].
+/// The breaker is the version that was seen. Zero was [`UNKNOWN`].
 const SEEN: &str = "version = :seen";
 const SWAP: &str = "SET version = :version, phase = :phase, expires_at = :expires_at";
 
-/// By then every lease has lapsed, and no breaker is open.
+/// How long an unused item is kept: by then every lease has lapsed, and no breaker is open.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Slots and breakers, in the limits' table.
@@ -51,7 +51,7 @@ pub struct DynamoPressure {
 type Item = HashMap<String, AttributeValue>;
 
 impl DynamoPressure {
-    /// The slots and breakers in this table, with as much patience as its buckets get.
+    /// The slots and breakers in this table, with the same timeouts as its buckets.
     pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
         Self { client: client(aws), table: table.into() }
     }
@@ -147,7 +147,7 @@ impl Breakers for DynamoPressure {
     }
 }
 
-/// What refused an update, if it was refused; there may be no item.
+/// The stored item, if an update's condition failed; there may be none.
 fn refused<T, R>(updated: Result<T, SdkError<UpdateItemError, R>>) -> Result<Option<Option<Item>>, Unavailable>
 where
     R: std::fmt::Debug + Send + Sync + 'static,

@@ -15,11 +15,11 @@ use super::unavailable;
 
 const PORT: &str = "the queue";
 
-/// For how long a message is hidden at most. SQS allows twelve hours, from when it was received: the time since
-/// then is off that. What waits longer comes back, is told that it is too early, and waits on.
+/// The longest time that a message is hidden. SQS allows twelve hours, counted from its receipt: the time since
+/// then is taken off. A message that must wait longer comes back, finds that it is too early, and waits on.
 const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600 - 15 * 60);
 
-/// SQS takes this many messages at once, and a mebibyte of them together: no source may send more.
+/// The most messages that SQS takes at once. Together they may have a mebibyte: no source may send more.
 const BATCH: usize = 10;
 
 /// The queue of events.
@@ -174,13 +174,13 @@ impl Ticks for SqsDeadLetters {
 const LANE: &str = "lane";
 
 fn attribute(value: &str) -> Result<MessageAttributeValue, Unavailable> {
-    // SQS refuses an empty text.
+    // SQS rejects an empty text.
     let value = if value.is_empty() { "-" } else { value };
     let built = MessageAttributeValue::builder().data_type("String").string_value(value).build();
     built.map_err(|error| unavailable_because(error.to_string()))
 }
 
-/// SQS counts whole seconds. Rounding up keeps a message from coming before its time.
+/// The delay in whole seconds, as SQS counts. Rounding up keeps a message from coming before its time.
 fn whole_seconds(delay: Duration) -> i32 {
     let delay = delay.min(MAX_VISIBILITY);
     let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);

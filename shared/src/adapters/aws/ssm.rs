@@ -1,4 +1,4 @@
-//! Secrets in SSM Parameter Store.
+//! The secrets in SSM Parameter Store.
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -12,7 +12,7 @@ use super::unavailable;
 
 const PORT: &str = "the secret store";
 
-/// SecureStrings below a prefix.
+/// The SecureStrings below a prefix.
 #[derive(Clone, Debug)]
 pub struct SsmSecrets {
     client: Client,

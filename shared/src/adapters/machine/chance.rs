@@ -1,4 +1,4 @@
-//! The machine's chance.
+//! Random numbers of the operating system.
 
 use crate::base::machine::Chance;
 

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The process's environment, and what was found wrong with it so far.
+/// The process's environment, and the mistakes found in it so far.
 #[derive(Debug, Default)]
 pub struct Environment {
     wrong: Vec<String>,
 }
 
-/// Everything that is wrong with the environment, each line naming its variable.
+/// The mistakes in the environment, each naming its variable.
 #[derive(Debug, thiserror::Error)]
 pub struct ConfigError(Vec<String>);
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the environment is not right: {}", self.0.join("; "))
+        write!(f, "the environment variables are wrong: {}", self.0.join("; "))
     }
 }
 
@@ -44,7 +44,7 @@ impl Environment {
         Duration::from_secs(seconds.unwrap_or_default())
     }
 
-    /// Ends the reading: nothing was wrong, or everything that was.
+    /// Ends the reading, with all mistakes at once.
     pub fn check(self) -> Result<(), ConfigError> {
         if self.wrong.is_empty() { Ok(()) } else { Err(ConfigError(self.wrong)) }
     }

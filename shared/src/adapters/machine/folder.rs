@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use crate::flows::{File, Flows, Problems};
 
-/// The folder could not be read, or is wrong.
+/// The reason why the flows folder is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowsError {
-    /// It could not be read.
+    /// A file or folder could not be read.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// It was read, and it is wrong.
+    /// The files were read, and have mistakes.
     #[error(transparent)]
     Wrong(#[from] Problems),
 }
 
-/// What `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder` say.
+/// The flows below `folder`: `sources.yaml`, `integrations.yaml` and `flows/*.yaml`.
 pub fn read_flows(folder: &Path) -> Result<Flows, FlowsError> {
     Ok(Flows::parse(&read_files(folder)?)?)
 }
@@ -33,7 +33,7 @@ pub fn read_files(folder: &Path) -> Result<Vec<File>, FlowsError> {
     for entry in std::fs::read_dir(&flows).map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })? {
         let entry = entry.map_err(|error| FlowsError::Unreadable { path: flows.clone(), error })?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // A file with the other ending is refused by its name, not passed over in silence.
+        // A file with the other ending is rejected by its name, not passed over in silence.
         if name.ends_with(".yaml") || name.ends_with(".yml") {
             paths.push(format!("flows/{name}"));
         }

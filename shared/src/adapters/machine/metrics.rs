@@ -1,7 +1,7 @@
 //! Metrics in CloudWatch's embedded metric format: one line of JSON each on standard output, which
-//! Lambda hands to the log, and the log to the metrics. No call, no wait.
+//! Lambda passes to the log, and the log to the metrics. No call, no wait.
 //!
-//! By hand, for it is one line: the crates that do it bring forty others.
+//! Written by hand, for it is one line: the crates that do it bring forty others.
 
 use serde_json::{Map, Value, json};
 

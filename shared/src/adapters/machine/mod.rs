@@ -1,4 +1,4 @@
-//! The ports on the machine that a function runs on, and what a `main.rs` needs besides.
+//! The ports on the machine that a function runs on, and the configuration that a `main.rs` reads.
 
 mod folder;
 

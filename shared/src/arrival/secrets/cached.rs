@@ -1,4 +1,4 @@
-//! A store of secrets that is asked seldom.
+//! A store of secrets that is read seldom, behind a cache.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -20,7 +20,7 @@ pub struct CachedSecrets<S, C> {
 }
 
 impl<S: SecretStore, C: Clock> CachedSecrets<S, C> {
-    /// The secrets of this store, on this clock.
+    /// Cached secrets of this store, on this clock.
     pub fn new(store: S, clock: C) -> Self {
         Self { store, clock, cache: Mutex::default() }
     }
@@ -56,7 +56,10 @@ impl<S: SecretStore, C: Clock> Secrets for CachedSecrets<S, C> {
         match renewal {
             Renewal::TooSoon => return Ok(None),
             Renewal::Down => {
-                return Err(Unavailable { port: "the secret store", why: "it did not answer a moment ago".into() });
+                return Err(Unavailable {
+                    port: "the secret store",
+                    why: "the last try failed less than a minute ago".into(),
+                });
             }
             Renewal::Ask => (),
         }

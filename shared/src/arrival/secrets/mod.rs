@@ -1,11 +1,11 @@
-//! How long a secret is believed.
+//! Secrets, and how long a container uses them without reading them again.
 //!
-//! A store of secrets is slow, throttled and sometimes down, and a sender waits. So what was read is
-//! believed for minutes. Whoever rotates a secret need not wait for that: a signature that does not
-//! verify asks the store again, though not more often than a flood of forgeries should be able to.
-//! While the store is down, what was known last goes on being believed, up to a bound.
+//! A store of secrets is slow, throttled and sometimes down, and a sender waits. So secrets that were read are
+//! used for minutes. An operator who rotates a secret need not wait for that: a signature that does not
+//! verify causes a read of the store, though not more often than a flood of forgeries should be able to.
+//! While the store is down, the last known secrets stay in use, up to a bound.
 //!
-//! No path through here turns "I cannot know" into a secret: what is not known is an error.
+//! No path through here turns a missing answer into a secret: what is not known is an error.
 
 mod cached;
 
@@ -19,46 +19,46 @@ use crate::arrival::signature::Secret;
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 
-/// How long the store's answer is believed without asking again. A secret that was taken away is
-/// good for so long, at most.
+/// How long the store's answer is used without reading again. A secret that was deleted stays valid for so long,
+/// at most.
 const FRESH_FOR: Duration = Duration::from_secs(300);
 
-/// How long it is believed while the store is down.
+/// How long the store's last answer is used while the store is down.
 const BELIEVED_FOR: Duration = Duration::from_secs(3600);
 
-/// How long it is believed that there is no secret. Whoever puts the first one there should not wait,
-/// and whoever knocks at a source without one should not reach the store each time.
+/// How long the cache remembers that there is no secret. An operator who adds the first one should not wait,
+/// and deliveries to a source without one should not reach the store each time.
 const EMPTY_FOR: Duration = Duration::from_secs(5);
 
-/// How long between two refreshes that signatures cause, and between two tries while the store is
-/// down: nobody should wait for it over and over.
+/// The time between two reads that signatures cause, and between two tries while the store is
+/// down: deliveries should not wait for it over and over.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// What the store said, and when. It is handed the time and asks nobody.
+/// The store's last answers, and their times. The cache is handed the time and does no I/O.
 #[derive(Debug, Default)]
 pub struct SecretCache(HashMap<String, Known>);
 
-/// What is known of one path.
+/// The cache's entry for one path.
 #[derive(Debug, Default)]
 struct Known {
     secrets: Vec<Secret>,
-    /// When the store was asked for them.
+    /// The moment when the store was asked for the secrets.
     read_at: Option<Timestamp>,
-    /// When the store last failed to answer.
+    /// The moment when the store last failed to answer.
     missed_at: Option<Timestamp>,
-    /// When a signature last caused a refresh.
+    /// The moment when a signature last caused a read.
     renewed_at: Option<Timestamp>,
 }
 
 impl SecretCache {
-    /// The secrets that need no question: fresh ones, and older ones while the store is known to be down.
+    /// The secrets that need no read: fresh ones, and older ones while the store is known to be down.
     pub fn believed(&self, path: &str, now: Timestamp) -> Option<Vec<Secret>> {
         let known = self.0.get(path)?;
         let down = within(known.missed_at, PAUSE, now);
         known.younger_than(if down { BELIEVED_FOR } else { FRESH_FOR }, now)
     }
 
-    /// Takes in the store's answer to a question asked at `asked_at`. It replaces all that was known:
+    /// Takes in the store's answer to a read at `asked_at`. It replaces everything that was known:
     /// a secret that is gone is no longer live. An answer that a later one overtook is dropped.
     pub fn learn(&mut self, path: &str, secrets: &[Secret], asked_at: Timestamp) {
         let known = self.0.entry(path.to_owned()).or_default();
@@ -68,14 +68,14 @@ impl SecretCache {
         *known = Known { secrets: secrets.to_vec(), read_at: Some(asked_at), missed_at: None, ..*known };
     }
 
-    /// Takes in that the store did not answer. What was known last goes on, unless it is too old.
+    /// Takes in that the store did not answer. Returns the last known secrets, unless they are too old.
     pub fn miss(&mut self, path: &str, now: Timestamp) -> Option<Vec<Secret>> {
         let known = self.0.get_mut(path)?;
         known.missed_at = Some(now);
         known.younger_than(BELIEVED_FOR, now)
     }
 
-    /// Whether a signature may cause a refresh now. A yes counts, whatever comes of it.
+    /// Whether a signature may cause a read now. A yes counts, whatever comes of the read.
     pub fn renewal(&mut self, path: &str, now: Timestamp) -> Renewal {
         let known = self.0.entry(path.to_owned()).or_default();
         if within(known.missed_at, PAUSE, now) {
@@ -89,14 +89,14 @@ impl SecretCache {
     }
 }
 
-/// What to do about a signature that does not verify.
+/// The next step for a signature that does not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Ask the store.
+    /// Read the store.
     Ask,
-    /// Nothing: it was asked for another signature a moment ago.
+    /// Reject: the store was read for another signature a moment ago.
     TooSoon,
-    /// Nothing: it did not answer a moment ago. Nobody can know whether the secret has changed.
+    /// Fail: the store did not answer a moment ago, so it is unknown whether the secret has changed.
     Down,
 }
 
@@ -112,21 +112,21 @@ fn within(at: Option<Timestamp>, age: Duration, now: Timestamp) -> bool {
     at.is_some_and(|at| now.since(at) < age)
 }
 
-/// Secrets by their path below the prefix: `sources/<name>` or `integrations/<name>`.
+/// The secrets by their path below the prefix: `sources/<name>` or `integrations/<name>`.
 #[async_trait]
 pub trait Secrets: Send + Sync {
-    /// Every live secret at this path, as of some minutes ago. None at all is an empty list, not an error.
+    /// The live secrets at this path, as of some minutes ago. Without any, the list is empty, and not an error.
     async fn live(&self, path: &str) -> Result<Vec<Secret>, Unavailable>;
 
-    /// Every live secret at this path as of now, for whoever was refused with the older ones. `None`
+    /// The live secrets at this path as of now, for a delivery that the older ones did not verify. `None`
     /// says that it is too soon to ask again.
     async fn renewed(&self, path: &str) -> Result<Option<Vec<Secret>>, Unavailable>;
 }
 
-/// Where secrets are kept. Asked seldom: [`CachedSecrets`](crate::secrets::CachedSecrets) stands before it.
+/// The store of secrets. It is read seldom: [`CachedSecrets`] stands before it.
 #[async_trait]
 pub trait SecretStore: Send + Sync {
-    /// Every secret at this path, now.
+    /// The secrets at this path, now.
     async fn read(&self, path: &str) -> Result<Vec<Secret>, Unavailable>;
 }
 

@@ -11,7 +11,7 @@ use subtle::{Choice, ConstantTimeEq};
 
 use crate::flows::{Algorithm, Encoding};
 
-/// How a signature is computed and written.
+/// The algorithm and the encoding of a signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digest {
     pub(super) algorithm: Algorithm,
@@ -36,17 +36,17 @@ impl Digest {
     }
 }
 
-/// A true signature, as it is written. It has no `==`: whoever compares it does so in constant time.
+/// A true signature, as it is written. It has no `==`: it is only compared in constant time.
 pub(super) struct Signature(String);
 
 impl Signature {
-    /// Whether it is what somebody offers.
+    /// Whether the offered signature is this one.
     pub(super) fn is(&self, offered: &str) -> Choice {
         self.0.as_bytes().ct_eq(offered.as_bytes())
     }
 }
 
-/// For the sender, who writes it into a header.
+/// The signature as its sender writes it into a header.
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

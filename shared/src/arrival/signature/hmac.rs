@@ -1,11 +1,11 @@
-//! An HMAC in a header. GitHub, Shopify and Slack are this scheme with its places filled in.
+//! An HMAC in a header. GitHub, Shopify and Slack are this scheme with its parameters filled in.
 
 use super::digest::Digest;
 use super::{Offer, header, moment, whole};
 use crate::arrival::delivery::Delivery;
 use crate::flows::{Hmac, Piece};
 
-/// What a delivery offers under this description.
+/// The offer of a delivery under this scheme.
 pub(super) fn offer<'d>(hmac: &'d Hmac, delivery: &'d Delivery) -> Option<Offer<'d>> {
     let signature = header(&delivery.headers, &hmac.header)?.strip_prefix(&*hmac.prefix)?;
     let timestamp = match &hmac.timestamp {
@@ -20,7 +20,7 @@ pub(super) fn offer<'d>(hmac: &'d Hmac, delivery: &'d Delivery) -> Option<Offer<
     Some(Offer { signatures: vec![signature], content, signed_at, digest: digest(hmac), key: whole })
 }
 
-/// What is signed: the body, or the layout with the time in its place.
+/// The signed content: the body, or the layout with the time in its place.
 pub(super) fn content<'d>(hmac: &'d Hmac, timestamp: &'d str, body: &'d [u8]) -> Vec<&'d [u8]> {
     let Some(stamp) = &hmac.timestamp else { return vec![body] };
     let pieces = stamp.signed.0.iter().map(|piece| match piece {

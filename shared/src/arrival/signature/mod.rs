@@ -1,11 +1,11 @@
-//! Who sent this? Verification of a delivery's signature, fail closed.
+//! Verification of a delivery's signature. It fails closed.
 //!
-//! Every doubt is the same refusal: a missing header, a malformed one, a stale or future timestamp,
-//! no secret, a wrong signature. The caller is told that it was refused and not why, so that the
+//! Every doubt leads to the same rejection: a missing header, a malformed one, a stale or future timestamp,
+//! no secret, a wrong signature. The caller is told that the signature was rejected and not why, so that the
 //! answer teaches a forger nothing.
 //!
-//! A scheme only reads what a delivery offers: which signatures, over what, made when. Whether any of
-//! it is true is decided here, once for all schemes.
+//! A scheme only reads what a delivery offers: the signatures, their content and their time. Whether any of
+//! them is true is decided here, once for all schemes.
 
 mod digest;
 mod github;
@@ -31,7 +31,7 @@ use crate::base::time::Timestamp;
 use crate::flows::{Scheme, Source};
 use digest::Digest;
 
-/// No sender rotates among more secrets than this. A list of thousands is not worth a comparison.
+/// The most signatures of a delivery. No sender rotates among more secrets than this.
 const MAX_SIGNATURES: usize = 16;
 
 /// A secret that signs or authenticates. It never shows itself in a log, and however it is compared,
@@ -71,20 +71,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A delivery whose sender is proven. Only [`verify`] makes one.
+/// A delivery whose sender is verified. Only [`verify`] makes one.
 #[derive(Debug)]
 pub struct Verified {
     delivery: Delivery,
 }
 
 impl Verified {
-    /// The delivery, to be taken at its word.
+    /// The delivery, which may be trusted now.
     pub fn into_delivery(self) -> Delivery {
         self.delivery
     }
 }
 
-/// A delivery that these secrets do not prove. Newer ones may.
+/// A delivery that these secrets do not verify. Newer ones may.
 #[derive(Debug)]
 pub struct Unproven {
     delivery: Delivery,
@@ -97,9 +97,9 @@ impl Unproven {
     }
 }
 
-/// The delivery was not proven to come from its source.
+/// The signature was rejected: the delivery is not proven to come from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the signature does not prove who sent this")]
+#[error("the signature was rejected: it does not prove that the source sent this")]
 pub struct Rejected;
 
 impl From<Unproven> for Rejected {
@@ -108,7 +108,7 @@ impl From<Unproven> for Rejected {
     }
 }
 
-/// Proves that `delivery` was signed by `source` with one of its live secrets, or hands it back.
+/// Proves that `delivery` was signed by `source` with one of its live secrets, or gives it back.
 pub fn verify(source: &Source, secrets: &[Secret], delivery: Delivery, now: Timestamp) -> Result<Verified, Unproven> {
     match genuine(source, secrets, &delivery, now) {
         Some(true) => Ok(Verified { delivery }),
@@ -116,20 +116,20 @@ pub fn verify(source: &Source, secrets: &[Secret], delivery: Delivery, now: Time
     }
 }
 
-/// What a delivery says for itself.
+/// The offer of a delivery: its signatures, and what they should be over.
 struct Offer<'d> {
     /// The signatures, as they are written. Any may be the true one.
     signatures: Vec<&'d str>,
-    /// What they are over, piece by piece.
+    /// The signed content, piece by piece.
     content: Vec<&'d [u8]>,
-    /// When they were made, in a scheme that signs it.
+    /// The time of signing, in a scheme that signs it.
     signed_at: Option<Timestamp>,
     digest: Digest,
-    /// The key in a secret, if it is one in this scheme.
+    /// The key in a secret, if the secret is one in this scheme.
     key: fn(&Secret) -> Option<Vec<u8>>,
 }
 
-/// `None` says that something needed for an opinion is missing or malformed.
+/// Whether a signature is true. `None` says that something is missing or malformed.
 fn genuine(source: &Source, secrets: &[Secret], delivery: &Delivery, now: Timestamp) -> Option<bool> {
     let offer = match &source.scheme {
         Scheme::StandardWebhooks => standard_webhooks::offer(delivery)?,
@@ -158,7 +158,7 @@ fn genuine(source: &Source, secrets: &[Secret], delivery: &Delivery, now: Timest
     Some(genuine.into())
 }
 
-/// A header that is there and not empty.
+/// The value of a header that is there and not empty.
 fn header<'d>(headers: &'d Headers, name: &str) -> Option<&'d str> {
     headers.get(name).filter(|value| !value.is_empty())
 }
@@ -170,8 +170,8 @@ fn moment(text: &str) -> Option<Timestamp> {
     (seconds >= 0 && seconds.to_string() == text).then(|| Timestamp::from_secs(seconds))
 }
 
-/// The whole text of the secret is the key. An empty secret is no secret, and a line's end that came
-/// along when it was pasted is not part of it.
+/// The key of a secret whose whole text is the key. An empty secret is no secret, and a line's end that was pasted
+/// with it is not part of it.
 fn whole(secret: &Secret) -> Option<Vec<u8>> {
     let key = secret.expose().trim();
     (!key.is_empty()).then(|| key.as_bytes().to_vec())

@@ -1,4 +1,4 @@
-//! What holds of every scheme, whatever is sent.
+//! Properties of every scheme, for any delivery.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

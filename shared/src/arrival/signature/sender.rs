@@ -1,4 +1,4 @@
-//! Signing as the senders do. For tools and tests.
+//! Signatures as senders make them. For tools and tests.
 
 use super::{Secret, github, hmac, shopify, slack, standard_webhooks, stripe, whole};
 use crate::flows::{Hmac, Scheme};
@@ -8,7 +8,7 @@ type Field = (String, String);
 
 /// The headers that a sender with `secret` sets for this body. The id is for schemes that sign one.
 ///
-/// `None` says that the secret is none in this scheme.
+/// `None` says that the text is no secret in this scheme.
 pub fn sign(scheme: &Scheme, secret: &Secret, id: &str, timestamp: i64, body: &[u8]) -> Option<Vec<Field>> {
     match scheme {
         Scheme::StandardWebhooks => sign_standard_webhooks(secret, id, timestamp, body),

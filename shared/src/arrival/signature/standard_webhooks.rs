@@ -10,9 +10,9 @@ use crate::flows::{Algorithm, Encoding};
 
 pub(super) const DIGEST: Digest = Digest { algorithm: Algorithm::Sha256, encoding: Encoding::Base64 };
 
-/// What a delivery offers: while its secret rotates, several signatures with spaces between.
+/// The offer of a delivery: while its secret rotates, several signatures with spaces between.
 ///
-/// An id with a full stop is refused: the same signed bytes could then be cut into another id,
+/// An id with a full stop is rejected: the same signed bytes could then be cut into another id,
 /// another timestamp and another body.
 pub(super) fn offer(delivery: &Delivery) -> Option<Offer<'_>> {
     let id = named(&delivery.headers, "id").filter(|id| !id.contains('.'))?;
@@ -28,7 +28,7 @@ pub(super) fn content<'d>(id: &'d str, timestamp: &'d str, body: &'d [u8]) -> Ve
     vec![id.as_bytes(), b".", timestamp.as_bytes(), b".", body]
 }
 
-/// Senders on Svix have the older names, with the same meaning.
+/// The value of a header. Senders on Svix use the older names, with the same meaning.
 fn named<'d>(headers: &'d Headers, what: &str) -> Option<&'d str> {
     ["webhook", "svix"].iter().find_map(|family| header(headers, &format!("{family}-{what}")))
 }

@@ -9,9 +9,9 @@ pub(super) const HEADER: &str = "Stripe-Signature";
 
 pub(super) const DIGEST: Digest = Digest { algorithm: Algorithm::Sha256, encoding: Encoding::Hex };
 
-/// What a delivery offers: while its secret rotates, several `v1` beside one `t`.
+/// The offer of a delivery: while its secret rotates, several `v1` beside one `t`.
 ///
-/// Other versions are never a reason to believe: `v0` is what Stripe makes up for test events.
+/// Other versions are ignored: `v0` is what Stripe makes up for test events.
 pub(super) fn offer(delivery: &Delivery) -> Option<Offer<'_>> {
     let mut timestamps = Vec::new();
     let mut signatures = Vec::new();

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a provider published: a secret, and a delivery that it signed with it.
+/// A provider's published vector: a secret, and a delivery that it signed with it.
 #[derive(Clone, Deserialize)]
 pub(super) struct Vector {
     scheme: Value,
     secret: String,
-    /// When it was signed, in Unix seconds, where the scheme says.
+    /// The time of signing, in Unix seconds, where the scheme signs it.
     at: i64,
     pub(super) headers: BTreeMap<String, String>,
     body: String,
@@ -26,19 +26,19 @@ impl Vector {
         serde_json::from_str(&text).expect("the fixture is a vector")
     }
 
-    /// With another value in this header.
+    /// The vector with another value in this header.
     pub(super) fn with(&self, header: &str, value: impl Into<String>) -> Self {
         let mut changed = self.clone();
         changed.headers.insert(header.into(), value.into());
         changed
     }
 
-    /// With this header changed.
+    /// The vector with this header changed.
     pub(super) fn having(&self, header: &str, change: impl Fn(&str) -> String) -> Self {
         self.with(header, change(&self.headers[header]))
     }
 
-    /// With this header alone under another name.
+    /// The vector with this header alone under another name.
     pub(super) fn renamed(&self, header: &str, name: &str) -> Self {
         let mut changed = self.clone();
         let value = changed.headers.remove(header).expect("the vector has it");
@@ -50,7 +50,7 @@ impl Vector {
         self.verifies_with(&[&self.secret], 0)
     }
 
-    /// Whether it verifies with these secrets, so many seconds after it was signed.
+    /// Whether the vector verifies with these secrets, so many seconds after it was signed.
     pub(super) fn verifies_with(&self, secrets: &[&str], later: i64) -> bool {
         let source = source(&self.scheme);
         let delivery = Delivery {
@@ -63,7 +63,7 @@ impl Vector {
         verify(&source, &secrets, delivery, Timestamp::from_secs(self.at + later)).is_ok()
     }
 
-    /// Every way to be refused that is the same in all schemes.
+    /// The vector's variations that every scheme must reject.
     fn doubts(&self) -> Vec<(String, Self)> {
         let mut doubts = vec![("another body".to_owned(), Self { body: format!("{} ", self.body), ..self.clone() })];
         for header in self.headers.keys() {
@@ -81,7 +81,7 @@ impl Vector {
     }
 }
 
-/// A source that signs like this.
+/// A source with this scheme.
 pub(super) fn source(scheme: &Value) -> Source {
     let source = json!({"scheme": scheme, "max_body": "64KiB", "rate": "10/s", "type_at": "type"});
     serde_json::from_value(source).expect("a good source")

@@ -1,11 +1,11 @@
-//! What can be wrong with a flow's effects.
+//! Checks of a flow's effects.
 
 use super::{Action, Effect, Guarantee};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
 use crate::flows::{Flow, Flows, is_field_name, reads};
 
-/// What is wrong with a flow's effects.
+/// The mistakes in a flow's effects.
 pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if flow.effects.is_empty() {
@@ -15,7 +15,7 @@ pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let at = format!("/effects/{index}");
         let before: Vec<&str> = flow.effects[..index].iter().map(|effect| effect.id.as_str()).collect();
         let mut own = check_one(effect, &before, flow, all);
-        // Who is waited for is known once the names and the needs are right.
+        // The effects that are waited for are known once the names and the needs are right.
         if own.iter().all(|wrong| wrong.at != "/id" && !wrong.at.starts_with("/needs")) {
             own.extend(reads::check(effect, flow));
         }
@@ -67,7 +67,7 @@ fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<
     wrong
 }
 
-/// Why an effect cannot wait for another, and what to do about it.
+/// The reason why an effect cannot wait for another, and a hint.
 fn unmet(need: &str, effect: &Effect, before: &[&str], flow: &Flow) -> (String, String) {
     if need == effect.id {
         return ("needs itself".into(), "an effect waits only for others".into());
@@ -88,7 +88,7 @@ fn check_pointers(effect: &Effect) -> impl Iterator<Item = Wrong> {
     })
 }
 
-/// What is set though no field of a contact can be called so.
+/// A field that the effect sets and whose name no field of a contact can have.
 fn strange_field(effect: &Effect) -> Option<&str> {
     match &effect.action {
         Action::Upsert(upsert) => upsert.fields.keys().map(String::as_str).find(|name| !is_field_name(name)),

@@ -1,4 +1,4 @@
-//! Which names a template reads, so that they can be looked up before an event comes.
+//! The names that a template reads, so that they can be checked before an event comes.
 
 use std::collections::BTreeSet;
 
@@ -6,34 +6,34 @@ use minijinja::Environment;
 
 use super::{Body, Condition, Path, each_leaf, expression, path_environment, text_environment};
 
-/// What a template may look at, by name: the fields of a [`Scope`](super::Scope).
+/// The names at the root of a template: the fields of a [`Scope`](super::Scope).
 pub const ROOTS: [&str; 5] = ["event", "effects", "enrich", "flow", "now"];
 
-/// What the template engine itself knows.
+/// The names that the template engine itself knows.
 const BUILT_IN: [&str; 4] = ["range", "dict", "namespace", "debug"];
 
-/// A name that a template reads, such as `event.data.email`, and where.
+/// A name that a template reads, such as `event.data.email`, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// A JSON pointer.
+    /// The place, as a JSON pointer.
     pub at: String,
-    /// Everything up to where only the event knows how it goes on.
+    /// The name, up to the point where only the event knows how it goes on.
     pub name: String,
 }
 
 impl Read {
-    /// What a path reads.
+    /// The names that a path reads.
     pub fn of_path(path: &Path) -> Vec<Read> {
         names(&path_environment(), &path.0).into_iter().map(Read::here).collect()
     }
 
-    /// What a condition reads.
+    /// The names that a condition reads.
     pub fn of_condition(condition: &Condition) -> Vec<Read> {
         let compiled = text_environment().compile_expression(&condition.0).map(|e| e.undeclared_variables(true));
         known_to_us(compiled.unwrap_or_default()).map(Read::here).collect()
     }
 
-    /// What a body reads, leaf by leaf.
+    /// The names that a body reads, leaf by leaf.
     pub fn of_body(body: &Body) -> Vec<Read> {
         let mut reads = Vec::new();
         let environment = text_environment();
@@ -47,14 +47,14 @@ impl Read {
         Read { at: String::new(), name }
     }
 
-    /// As seen from further up.
+    /// The name as seen from further up.
     #[must_use]
     pub fn under(self, pointer: &str) -> Self {
         Read { at: format!("{pointer}{}", self.at), ..self }
     }
 }
 
-/// The names that a well-formed template reads and does not make itself.
+/// The names that a well-formed template reads and does not define itself.
 fn names(environment: &Environment<'_>, text: &str) -> BTreeSet<String> {
     let names = match expression(text) {
         Some(expression) => environment.compile_expression(expression).map(|e| e.undeclared_variables(true)),

@@ -1,4 +1,4 @@
-//! The circuit breaker: what all containers know of a partner's health, and how it changes.
+//! The circuit breaker: a partner's health as all containers share it, and how it changes.
 
 use async_trait::async_trait;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::base::errors::Unavailable;
 use crate::base::time::{DurationText, Timestamp};
 use crate::base::wrong::Wrong;
 
-/// When an integration is left alone, and for how long.
+/// The configuration of a breaker: when calls to an integration stop, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
@@ -18,20 +18,20 @@ pub struct Breaker {
     /// The time over which calls are counted.
     #[serde(with = "DurationText")]
     pub window: Duration,
-    /// Fewer calls than this in a window say nothing.
+    /// The fewest calls in a window at which the breaker may open.
     pub min_calls: u32,
-    /// The share of failures, from 0 to 1, at which it opens.
+    /// The share of failures, from 0 to 1, at which the breaker opens.
     pub error_rate: f64,
-    /// How long nobody calls.
+    /// How long the breaker stays open: no calls are made.
     #[serde(with = "DurationText")]
     pub open_for: Duration,
-    /// How many calls are then tried. If all succeed it closes, and with the first failure it opens
-    /// again.
+    /// The number of calls that are tried after that. If all succeed the breaker closes, and with the first failure it
+    /// opens again.
     pub probes: u32,
 }
 
 impl Breaker {
-    /// What is wrong with it.
+    /// The mistakes in the breaker's configuration.
     pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if !(MIN_WINDOW..=MAX_WINDOW).contains(&self.window) {
@@ -52,72 +52,73 @@ impl Breaker {
         wrong
     }
 
-    /// Whether these counts are bad enough, whatever their volume.
+    /// Whether the share of failures is high enough to open the breaker, whatever the volume.
     pub(super) fn bad(&self, calls: u32, failures: u32) -> bool {
         failures > 0 && f64::from(failures) >= self.error_rate * f64::from(calls)
     }
 }
 
-/// Containers learn of each other's trouble within seconds. A shorter window would be over by then.
+/// The shortest window. Containers learn of each other's failures within seconds: a shorter one would be over by
+/// then.
 const MIN_WINDOW: Duration = Duration::from_secs(5);
 const MAX_WINDOW: Duration = Duration::from_secs(600);
 
 const MIN_OPEN: Duration = Duration::from_secs(1);
 const MAX_OPEN: Duration = Duration::from_secs(3600);
 
-/// More than this is not a probe but a load.
+/// The most probes. More than this would be load, and not a probe.
 const MAX_PROBES: u32 = 10;
 
-/// A breaker as all containers share it.
+/// A breaker's state, as all containers share it.
 ///
-/// Each write replaces the whole of it and asks that it is still the version that was seen, so every
-/// change is one of the functions below, made with open eyes. The writes of a crowd do refuse one
-/// another, but one of them always lands, and they are rare: nobody writes while all is well.
+/// Each write replaces the whole state under the condition that it is still the version that was seen, so every
+/// change is one of the functions below, made on a known state. Concurrent writes do fail one
+/// another's condition, but one of them always lands, and they are rare: a healthy partner causes no writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakerState {
-    /// A number that no other write has drawn; zero if it was never written.
+    /// The version: a number that no other write has drawn; zero if the state was never written.
     pub version: u64,
-    /// What it does.
+    /// The breaker's phase.
     pub phase: Phase,
 }
 
-/// What a breaker does.
+/// The phase of a breaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It lets every call through.
+    /// The breaker lets every call through.
     Closed {
-        /// The start of the last window in which anybody reported calls.
+        /// The start of the last window in which a container reported calls.
         window: Timestamp,
-        /// How many.
+        /// The number of calls that were reported for the window.
         calls: u32,
-        /// How many of these failed.
+        /// The number of these calls that failed.
         failures: u32,
     },
-    /// It lets no call through.
+    /// The breaker lets no call through.
     Open {
-        /// Until then.
+        /// The moment when probes may be sent.
         until: Timestamp,
     },
-    /// It lets some calls through, to see how they fare.
+    /// The breaker lets some calls through as probes.
     HalfOpen {
-        /// What the probes of this round know it by.
+        /// The number of this round of probes.
         round: u64,
-        /// How many were sent.
+        /// The number of probes that were sent.
         sent: u32,
-        /// How many of these succeeded.
+        /// The number of probes that succeeded.
         passed: u32,
-        /// Whoever has not come back by then has crashed.
+        /// The moment by which a probe that has not come back has crashed.
         until: Timestamp,
     },
 }
 
-/// What came of a breaker's replacement.
+/// The result of a conditional write to a breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swapped {
-    /// It is written.
+    /// The new state is written.
     Written,
-    /// The breaker has moved on. This is how it is, if anybody knows it.
+    /// The breaker's version has changed. This is its state now, if the store returned it.
     Moved(Option<BreakerState>),
 }
 
@@ -128,23 +129,23 @@ pub trait Breakers: Send + Sync {
     async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable>;
 
     /// Writes `next` in the place of the version that was seen, where zero is none. One conditional
-    /// write, no read. One that lands twice is written.
+    /// write, no read. A write that lands twice counts as written.
     async fn swap(&self, breaker: &str, seen: u64, next: &BreakerState, now: Timestamp)
     -> Result<Swapped, Unavailable>;
 }
 
-/// What a breaker says to a call.
+/// A breaker's answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BreakerEntry {
-    /// Go.
+    /// The call may be made.
     Free,
-    /// Go, once this is written.
+    /// The call may be made as a probe, once this phase is written.
     Probe(Phase),
-    /// Wait this long.
+    /// The call must wait this long.
     Wait(Duration),
 }
 
-/// Probes come back any moment.
+/// The longest wait while probes are out: they come back any moment.
 const PROBES_ARE_OUT: Duration = Duration::from_secs(3);
 
 impl Default for BreakerState {
@@ -154,18 +155,18 @@ impl Default for BreakerState {
 }
 
 impl Phase {
-    /// Closed, with nothing counted.
+    /// The closed phase, with nothing counted.
     pub const fn healthy() -> Phase {
         Phase::Closed { window: Timestamp::from_millis(0), calls: 0, failures: 0 }
     }
 
-    /// Whether it lets every call through.
+    /// Whether the breaker lets every call through.
     pub fn is_closed(&self) -> bool {
         matches!(self, Phase::Closed { .. })
     }
 
-    /// Whether everybody should report calls in the window that starts there: the counts are halfway
-    /// to opening it, by the reports of those who are in trouble.
+    /// Whether all containers should report their calls in the window that starts there: the reported counts are
+    /// halfway to opening the breaker.
     pub(super) fn wary(&self, breaker: &Breaker, start: Timestamp) -> bool {
         match *self {
             Phase::Closed { window, calls, failures } => {
@@ -175,7 +176,7 @@ impl Phase {
         }
     }
 
-    /// Whether a call may go. If it is a probe, it is back after `hold`, and `round` is a new number.
+    /// Whether a call may be made. A probe is back after `hold`, and `round` is a new number.
     pub(super) fn entry(&self, breaker: &Breaker, hold: Duration, round: u64, now: Timestamp) -> BreakerEntry {
         let first = || BreakerEntry::Probe(Phase::HalfOpen { round, sent: 1, passed: 0, until: now + hold });
         match *self {
@@ -190,7 +191,7 @@ impl Phase {
         }
     }
 
-    /// After a probe of this round has come back. A round that is over does not wait for it.
+    /// The phase after a probe of this round has come back. A probe of an earlier round changes nothing.
     pub(super) fn probed(&self, of: u64, ended: CallEnd, breaker: &Breaker, now: Timestamp) -> Option<Phase> {
         let Phase::HalfOpen { round, sent, passed, until } = *self else { return None };
         match ended {
@@ -198,12 +199,12 @@ impl Phase {
             CallEnd::Failure => Some(Phase::Open { until: now + breaker.open_for }),
             CallEnd::Success if passed + 1 >= breaker.probes => Some(Phase::healthy()),
             CallEnd::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until }),
-            // It says nothing about the partner, so another goes in its place.
+            // It says nothing about the partner, so another probe goes in its place.
             CallEnd::Neutral => Some(Phase::HalfOpen { round, sent: sent.saturating_sub(1), passed, until }),
         }
     }
 
-    /// After so many more calls in the window that starts there, unless it is history.
+    /// The phase after so many more calls in the window that starts there, unless that window is over.
     pub(super) fn counted(
         &self,
         start: Timestamp,

@@ -13,18 +13,18 @@ use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Breakers, Swapped};
 
-/// Looks at breakers seldom, and writes them when it matters.
+/// The breakers as one container sees them: read seldom, written when a failure matters.
 pub(super) struct Circuits {
     breakers: Box<dyn Breakers>,
-    /// By integration; they are configured, so there are few. Each is behind a lock that is held while
-    /// the table is asked: who comes meanwhile waits for the answer instead of asking too.
+    /// The watches by integration; integrations are configured, so there are few. Each is behind a lock that is held
+    /// while the table is asked: a second call meanwhile waits for the answer instead of asking, too.
     watches: Mutex<HashMap<String, Arc<AsyncMutex<Watch>>>>,
 }
 
-/// Whoever is refused this often stands in a crowd.
+/// The number of tries to write a breaker while other containers write it, too.
 const MAX_TRIES: usize = 4;
 
-/// The wait of whoever wanted to be a probe and stood in a crowd.
+/// The delay of a call that wanted to be a probe when all tries failed.
 const CROWDED: Duration = Duration::from_secs(1);
 
 impl Circuits {
@@ -32,7 +32,7 @@ impl Circuits {
         Self { breakers, watches: Mutex::default() }
     }
 
-    /// Whether a call may go, and if so, whether only as a probe.
+    /// Whether a call may be made; `true` says that it may only as a probe.
     pub(super) async fn look(
         &self,
         integration: &str,
@@ -55,8 +55,8 @@ impl Circuits {
         }
     }
 
-    /// Becomes a probe of the round that is returned. If the breaker has closed meanwhile, it need
-    /// not be one.
+    /// Becomes a probe of the round that is returned, or `None` if the breaker has closed meanwhile and the call need
+    /// not be a probe.
     pub(super) async fn probe(
         &self,
         integration: &str,
@@ -81,7 +81,7 @@ impl Circuits {
         }
     }
 
-    /// A probe has come back.
+    /// Records the result of a probe.
     pub(super) async fn probed(
         &self,
         integration: &str,
@@ -97,7 +97,7 @@ impl Circuits {
         self.turn(integration, &mut watch, probed, chance, now).await?
     }
 
-    /// Counts a call that was no probe, and reports it if there is trouble.
+    /// Counts a call that was no probe, and reports it if the partner is failing.
     pub(super) async fn count(
         &self,
         integration: &str,
@@ -119,11 +119,11 @@ impl Circuits {
         change
     }
 
-    /// Makes `next` of the breaker, whatever it has become meanwhile. Nothing if there is no next, or
-    /// if others were always faster.
+    /// Writes the phase that `next` makes of the current one. `None` if there is no next phase, or
+    /// if other containers were faster at every try.
     ///
-    /// While the table cannot be reached, the container's own copy stands for it. Its version is one
-    /// that the table does not have, so the first write afterwards is refused and shows the truth.
+    /// While the table does not answer, the container's own copy stands for it. Its version is one
+    /// that the table does not have, so the first write afterwards fails and returns the stored state.
     async fn turn(
         &self,
         integration: &str,
@@ -152,7 +152,7 @@ impl Circuits {
         None
     }
 
-    /// Every change of the map is whole, so a panic elsewhere leaves nothing half done.
+    /// The watch of an integration. Every change of the map is whole, so a panic elsewhere leaves nothing half done.
     fn watch(&self, integration: &str) -> Arc<AsyncMutex<Watch>> {
         let mut watches = self.watches.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Arc::clone(watches.entry(integration.to_owned()).or_default())

@@ -1,4 +1,4 @@
-//! What an integration's file says about how hard it may be pressed.
+//! The limits on calls to an integration, as its file configures them.
 
 use serde::Deserialize;
 
@@ -6,22 +6,22 @@ use super::breaker::Breaker;
 use crate::base::wrong::Wrong;
 use crate::limits::rates::Rate;
 
-/// How hard an integration may be pressed. What is not configured is not limited, and costs nothing.
+/// The limits on calls to an integration. What is not configured is not limited, and costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pressure {
-    /// How often it may be called.
+    /// The highest rate of calls.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// How many calls it may have at once.
+    /// The most calls at once.
     #[serde(default)]
     pub concurrency: Option<u32>,
-    /// When it is left alone.
+    /// The circuit breaker.
     #[serde(default)]
     pub breaker: Option<Breaker>,
 }
 
-/// All slots are one item, and a write is charged by its size.
+/// The largest `concurrency`: all slots are one item, and a write is charged by its size.
 const MAX_CONCURRENCY: u32 = 100;
 
 impl Pressure {
@@ -30,7 +30,7 @@ impl Pressure {
         *self != Pressure::default()
     }
 
-    /// What is wrong with it.
+    /// The mistakes in the configuration.
     pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         if self.concurrency.is_some_and(|slots| !(1..=MAX_CONCURRENCY).contains(&slots)) {

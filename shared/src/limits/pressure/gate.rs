@@ -1,4 +1,4 @@
-//! Who may call a partner now.
+//! The gate: permits to call a partner.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::base::time::Timestamp;
 use crate::limits::pressure::{Breakers, Slots};
 use crate::limits::rates::{Decision, Limiter, Limits, Rate};
 
-/// Not now. It is not an attempt.
+/// A deferral: the call must wait. It is not an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deferral {
-    /// When it is worth another try.
+    /// The delay before the call is worth another try.
     pub after: Duration,
     /// Why the call is deferred.
     pub why: DeferralReason,
@@ -24,19 +24,19 @@ pub struct Deferral {
 /// Why a call is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeferralReason {
-    /// An operator paused the integration. The gate does not know of it: whoever asks the switch says so.
+    /// An operator paused the flow or the integration. The gate does not know of it: the processor checks the switch.
     Paused,
-    /// The partner is left alone for a while.
+    /// The partner's breaker is open.
     BreakerOpen,
     /// The rate is spent.
     RateSpent,
     /// All slots are taken.
     ConcurrencyFull,
-    /// The limits could not be asked.
+    /// The limits did not answer.
     LimitsUnavailable,
-    /// It is night where the contact lives.
+    /// The contact's quiet hours have not ended.
     QuietHours,
-    /// The contacts could not be asked.
+    /// The contacts did not answer.
     ContactsUnavailable,
 }
 
@@ -55,28 +55,28 @@ impl DeferralReason {
     }
 }
 
-/// What a call says about the partner's health.
+/// The meaning of a call for the partner's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It works: it did as it was asked, or refused for a good reason.
+    /// The partner works: it did the call, or rejected it for a good reason.
     Success,
-    /// It does not: no answer, a 5xx, a 429.
+    /// The partner fails: no answer, a 5xx, a 429.
     Failure,
-    /// Nothing: there was no call after all.
+    /// The call was not made after all, and says nothing.
     Neutral,
 }
 
-/// What a call has made of a breaker.
+/// The change of a breaker that a call caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerChange {
-    /// It is open.
+    /// The breaker opened.
     Opened,
-    /// It is closed again.
+    /// The breaker closed again.
     Closed,
 }
 
-/// A call that may be made, now and once. It is brought back to [`Gate::leave`]; if it is lost with
-/// its container, what it holds lapses.
+/// A permit for one call, now. It is given back to [`Gate::leave`]; if it is lost with
+/// its container, its slot and its probe lapse.
 #[derive(Debug)]
 #[must_use = "a slot or a probe is held until it is brought back"]
 pub struct Permit {
@@ -86,7 +86,7 @@ pub struct Permit {
     probe: Option<u64>,
 }
 
-/// Lets calls to partners through, as many as they can bear, over all containers together.
+/// The gate: it lets as many calls to partners through as their limits allow, over all containers together.
 pub struct Gate {
     limiter: Limiter,
     turnstiles: Turnstiles,
@@ -94,12 +94,12 @@ pub struct Gate {
     chance: Box<dyn Chance>,
 }
 
-/// What happens between a permit and its call, and after it: records, secrets, clocks that differ.
-/// A call that takes longer than this and its time-out is believed to be over.
+/// The time for the work around a call: records, secrets, clocks that differ. A call that takes longer than this
+/// and its timeout counts as over.
 const AROUND_THE_CALL: Duration = Duration::from_secs(10);
 
 impl Gate {
-    /// Over these tables, knowing nothing.
+    /// A gate over these tables, with nothing known yet.
     pub fn new(
         limits: Box<dyn Limits>,
         slots: Box<dyn Slots>,
@@ -110,10 +110,10 @@ impl Gate {
         Self { limiter, turnstiles, circuits, chance }
     }
 
-    /// Lets one call of at most `timeout` through, or says how long to wait.
+    /// Gives a permit for one call of at most `timeout`, or says how long to wait.
     ///
-    /// What costs nothing is asked first, and what is scarcest last: a token of the rate is not worth
-    /// giving back, a slot is one write to give back, and a probe that is lost is waited for.
+    /// The checks that cost nothing come first, and the scarcest permit last: a token of the rate is not worth
+    /// giving back, a slot takes one write to give back, and a lost probe holds up the others.
     pub async fn enter(
         &self,
         integration: &str,
@@ -150,9 +150,9 @@ impl Gate {
         Ok(permit)
     }
 
-    /// Takes a permit back, and says if that has opened or closed the breaker.
+    /// Takes a permit back, and returns whether that has opened or closed the breaker.
     ///
-    /// Nothing here fails: a slot that could not be given back lapses, and so does a probe.
+    /// It never fails: a slot that could not be given back lapses, and so does a probe.
     pub async fn leave(&self, permit: Permit, ended: CallEnd, now: Timestamp) -> Option<BreakerChange> {
         self.give(&permit).await;
         let breaker = permit.breaker?;

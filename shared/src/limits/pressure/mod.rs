@@ -1,8 +1,8 @@
-//! How hard we press on a partner: a rate, a number of calls at once, and a circuit breaker, each
+//! Pressure on partners: a rate, a number of calls at once, and a circuit breaker, each
 //! shared by all containers.
 //!
-//! Who wants to call asks the [`Gate`] first. It gives a [`Permit`], or says how long to wait and
-//! why: a [`Deferral`], which is not an attempt. Whoever has a permit brings it back with what came
+//! The processor asks the [`Gate`] before each call. The gate gives a [`Permit`], or says how long to wait and
+//! why: a [`Deferral`], which is not an attempt. The permit is given back with the result
 //! of the call.
 //!
 //! | configured | a call costs |
@@ -15,12 +15,12 @@
 //! When the table does not answer:
 //! - a rate or a slot defers, for five seconds at a time. The event is safe on the queue, and the
 //!   partner is not ours to overload. Nothing else would get far: the ledger lives on the same service;
-//! - a breaker goes on in each container alone, by what it saw last and counts itself. It is a
-//!   judgement of the partner's health, which our table's does not change, and one that could neither
+//! - a breaker goes on in each container alone, by the state that it saw last and the calls that it counts itself.
+//!   It judges the partner's health, which our table's does not change, and a breaker that could neither
 //!   be read nor closed would stop everything for ever.
 //!
-//! Deliberately absent: a queue of waiters (the events wait on theirs), jitter (whoever puts an event
-//! back adds it), and the runtime switch that pauses an integration (it is asked before the gate).
+//! Deliberately absent: a queue of waiters (the events wait on theirs), jitter (the processor adds it when it defers
+//! an event), and the runtime switch that pauses an integration (it is checked before the gate).
 
 mod breaker;
 mod circuit;

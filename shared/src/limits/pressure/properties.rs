@@ -1,4 +1,4 @@
-//! What holds for any schedule.
+//! Properties of breakers and slots, for any schedule.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -170,7 +170,7 @@ proptest! {
             }
             seen.push(leases.clone());
         }
-        // Everybody crashes: whoever comes after that finds room.
+        // All holders crash: the next one finds room.
         now = now + HOLD;
         let take = TakeSlot::blind("last".into(), now + HOLD, 1).knowing(leases.as_ref(), 1, now).expect("there is room");
         prop_assert!(take.applied_to(leases.as_ref()).is_some_and(|leases| leases.len() == 1));

@@ -1,4 +1,4 @@
-//! A partner's slots: who calls it now, and until when that can be true.
+//! A partner's slots: the calls that are made now, and until when each can last.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use crate::base::time::Timestamp;
 
 /// The leases of one partner's slots, by their holders.
 ///
-/// All of them are one item, not one item a slot. So one conditional write takes any free slot,
-/// where somebody who looks for the last free one of a hundred items would try many; a refusal shows
-/// every lease, so that those of the crashed are found at once; and a changed limit counts what is
-/// held under the old one. The price is that the takers of one partner's slots meet on one item, which
-/// bears about five hundred calls a second. Takers do not refuse one another while there is room.
+/// All leases are one item, not one item for each slot. So one conditional write takes any free slot,
+/// where a search for the last free one of a hundred items would try many; a write that fails returns
+/// every lease, so that those of crashed holders are found at once; and a changed limit counts the slots
+/// that are held under the old one. The price is that the takers of one partner's slots meet on one item, which
+/// bears about five hundred calls a second. Takers do not fail one another while there is room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotLeases(BTreeMap<String, Timestamp>);
 
@@ -22,7 +22,7 @@ impl SlotLeases {
         self.0.contains_key(holder)
     }
 
-    /// How many slots are taken, lapsed leases included.
+    /// The number of slots that are taken, lapsed leases included.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -32,7 +32,7 @@ impl SlotLeases {
         self.0.is_empty()
     }
 
-    /// Takes this holder's lease away. Says whether it had one.
+    /// Removes this holder's lease. Returns whether it had one.
     pub fn give(&mut self, holder: &str) -> bool {
         self.0.remove(holder).is_some()
     }
@@ -44,19 +44,19 @@ impl FromIterator<(String, Timestamp)> for SlotLeases {
     }
 }
 
-/// One conditional write that takes a slot.
+/// A conditional write that takes a slot.
 ///
-/// It does not ask that the leases are as they were last seen, only that there is room once those
-/// that it clears away are gone, and that these are still what they were.
+/// Its condition is not that the leases are as they were last seen, only that there is room once the lapsed
+/// leases that it removes are gone, and that these are still what they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakeSlot {
-    /// Who takes it: a number that nobody else has drawn.
+    /// The holder: a number that no other holder has drawn.
     pub holder: String,
-    /// When the slot is free again, whatever becomes of the holder.
+    /// The moment when the slot is free again, whatever becomes of the holder.
     pub until: Timestamp,
-    /// The leases of the crashed, which it clears away.
+    /// The leases of crashed holders, which the write removes.
     pub lapsed: Vec<(String, Timestamp)>,
-    /// There is room if fewer than this are taken before it; without any, the item must be unknown.
+    /// There is room if fewer than this are taken before the write; `None` says that the item must not exist.
     pub below: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ impl TakeSlot {
         TakeSlot { holder, until, lapsed: Vec::new(), below: Some(room(limit)) }
     }
 
-    /// The write to try next, after a refusal that showed the leases; nothing if all slots are taken.
+    /// The write to try next, after a failed one that returned the leases; `None` if all slots are taken.
     pub fn knowing(self, found: Option<&SlotLeases>, limit: u32, now: Timestamp) -> Option<TakeSlot> {
         let Some(SlotLeases(found)) = found else { return Some(TakeSlot { lapsed: Vec::new(), below: None, ..self }) };
         let lapsed: Vec<_> = found.iter().filter(|(_, until)| **until <= now).map(|(h, u)| (h.clone(), *u)).collect();
@@ -74,7 +74,7 @@ impl TakeSlot {
         (found.len() < below).then_some(TakeSlot { lapsed, below: Some(below), ..self })
     }
 
-    /// What becomes of the leases, or nothing if the take is refused. The adapters' conditions say
+    /// The leases after the write, or `None` if its condition fails. The adapters' conditions say
     /// the same.
     pub fn applied_to(&self, found: Option<&SlotLeases>) -> Option<SlotLeases> {
         let mut leases = match (found, self.below) {
@@ -99,19 +99,19 @@ fn room(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// What came of taking a slot.
+/// The result of taking a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is the taker's until its lease lapses.
+    /// The slot is the taker's until its lease lapses.
     Yours,
-    /// The slots are not as the take supposes. These are their leases, if anybody knows them.
+    /// The slots are not as the write supposes. These are their leases, if the store returned them.
     Moved(Option<SlotLeases>),
 }
 
-/// The slots of partners that bear only so many calls at once.
+/// The store of the slots of partners.
 #[async_trait]
 pub trait Slots: Send + Sync {
-    /// Takes a slot. One conditional write, no read. One that lands twice takes one slot.
+    /// Takes a slot. One conditional write, no read. A write that lands twice takes one slot.
     async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable>;
 
     /// Gives a slot back. One conditional write; nothing happens if the holder has none any more.

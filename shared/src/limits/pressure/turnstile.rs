@@ -10,21 +10,21 @@ use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Slots, Taken};
 
-/// Takes slots and gives them back, and does not ask for what is known to be taken.
+/// The slots as one container takes and gives them back. It does not ask for slots that are known to be taken.
 pub(super) struct Turnstiles {
     slots: Box<dyn Slots>,
-    /// Until when an integration's slots are not asked for, and why. They are configured, so there
+    /// The integrations whose slots are not asked for, until when and why. Integrations are configured, so there
     /// are few.
     quiet: Mutex<HashMap<String, (Timestamp, DeferralReason)>>,
 }
 
-/// Slots come back any moment. Whoever found none does not ask for this long, unless it gives one back.
+/// The pause after no slot was free, unless this container gives one back: slots come back any moment.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// The wait for a slot: the queue shows an event again after whole seconds.
+/// The delay of a call without a slot: the queue delivers an event again after whole seconds.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Whoever is refused this often stands in a crowd.
+/// The number of tries to take a slot while other containers take some, too.
 const MAX_TRIES: usize = 4;
 
 impl Turnstiles {
@@ -32,7 +32,7 @@ impl Turnstiles {
         Self { slots, quiet: Mutex::default() }
     }
 
-    /// Whether it makes sense to ask for a slot.
+    /// Whether it makes sense to ask for a slot now.
     pub(super) fn look(&self, integration: &str, now: Timestamp) -> Result<(), Deferral> {
         match self.quiet().get(integration) {
             Some((until, why)) if now < *until => Err(Deferral { after: until.since(now).max(WAIT), why: *why }),
@@ -40,10 +40,10 @@ impl Turnstiles {
         }
     }
 
-    /// Takes a slot, over the leases of the crashed if need be.
+    /// Takes a slot, in the place of a crashed holder if need be.
     ///
-    /// The first write supposes that there is room. It costs a second one only if nobody ever took a
-    /// slot, if somebody has crashed, or if the leases changed meanwhile.
+    /// The first write supposes that there is room. A second one is needed only before the first slot was ever
+    /// taken, after a holder has crashed, or if the leases changed meanwhile.
     pub(super) async fn take(
         &self,
         integration: &str,
@@ -71,7 +71,7 @@ impl Turnstiles {
         Err(self.quieten(integration, QUIET, DeferralReason::ConcurrencyFull, now))
     }
 
-    /// Gives a slot back. If nobody hears it, the lease lapses.
+    /// Gives a slot back. If the store does not answer, the lease lapses.
     pub(super) async fn give(&self, integration: &str, holder: &str) {
         if self.slots.give(&key(integration), holder).await.is_ok() {
             self.quiet().remove(integration);
@@ -83,7 +83,7 @@ impl Turnstiles {
         Deferral { after: quiet.max(WAIT), why }
     }
 
-    /// Every change is whole, so a panic elsewhere leaves nothing half done.
+    /// The paused integrations. Every change is whole, so a panic elsewhere leaves nothing half done.
     fn quiet(&self) -> MutexGuard<'_, HashMap<String, (Timestamp, DeferralReason)>> {
         self.quiet.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

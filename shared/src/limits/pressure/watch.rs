@@ -1,4 +1,4 @@
-//! What one container knows of a breaker, and what it has to say.
+//! One container's view of a breaker, and the calls that it has to report.
 
 use std::time::Duration;
 
@@ -8,41 +8,41 @@ use crate::base::time::Timestamp;
 
 /// A container's view of a breaker.
 ///
-/// It counts its own calls, window by window, and keeps them to itself while all is well. It reports
-/// them once the share of failures among those that it has not reported is at the breaker's rate, at
-/// any volume. And while the breaker shows half that rate, everybody reports, successes included.
+/// It counts its own calls, window by window, and reports nothing while the partner is healthy. It reports
+/// them once the share of failures among its unreported calls is at the breaker's rate, at
+/// any volume. And while the breaker shows half that rate, every container reports, successes included.
 ///
-/// No trouble is missed by it: where the share of failures of what was reported is below the rate, and
-/// that of what each container keeps to itself too, so is that of all calls together. And it is cheap:
-/// a few failures among many calls are written by nobody, and a failure that happens to be a
+/// No outage is missed by it: where the share of failures among the reported calls is below the rate, and
+/// that among each container's unreported calls too, so is that of all calls together. And it is cheap:
+/// a few failures among many calls cause no write, and a failure that happens to be a
 /// container's first call of a window costs each of the others one report.
 ///
-/// What it cannot see:
-/// - the others' successes, for the three seconds until they learn that somebody is in trouble. One
+/// It cannot see:
+/// - the others' successes, for the three seconds until they learn of the failures. One
 ///   sick container that fails `min_calls` times in that time opens the breaker for all. That costs
-///   everybody a wait, and nobody an attempt;
+///   every event a wait, and none an attempt;
 /// - a burst of failures across the border of two windows, of which each half is below `min_calls`;
-/// - what a container has not reported when it is frozen or ends.
+/// - the calls that a container has not reported when it is frozen or ends.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    /// The breaker when it was last seen, or as this container alone has it while nobody can be asked.
+    /// The breaker as it was last seen, or as this container alone has it while the table does not answer.
     pub(super) state: BreakerState,
-    /// When it is worth asking again.
+    /// The moment when the breaker is worth another read.
     ask_at: Timestamp,
-    /// Until when the table is left alone.
+    /// The moment until which the table is left alone.
     alone_until: Timestamp,
-    /// The window that is counted, as its start.
+    /// The start of the window that is counted.
     window: Timestamp,
-    /// Its calls that were not reported, and how many of these failed.
+    /// The window's unreported calls, and how many of these failed.
     untold: (u32, u32),
-    /// When successes alone are worth a report.
+    /// The moment when successes alone are worth a report.
     tell_at: Timestamp,
 }
 
-/// How old a container's knowledge may be.
+/// The longest time between two reads of a breaker.
 const READ_EVERY: Duration = Duration::from_secs(3);
 
-/// A failure is reported at once, with the successes before it; these alone can wait.
+/// The time between two reports of successes alone. A failure is reported at once, with the successes before it.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 const LONG_AGO: Timestamp = Timestamp::from_millis(i64::MIN);
@@ -71,26 +71,26 @@ impl Watch {
         now < self.alone_until
     }
 
-    /// Takes over what the table has.
+    /// Takes over the state that the table has.
     pub(super) fn saw(&mut self, state: BreakerState, now: Timestamp) {
         self.adopt(state);
-        // Nobody closes a breaker that is open before its time.
+        // An open breaker is never closed before its time.
         self.ask_at = match self.state.phase {
             Phase::Open { until } => until.max(now),
             _ => now + READ_EVERY,
         };
     }
 
-    /// Goes on without the table.
+    /// Takes over a state, without the table.
     pub(super) fn adopt(&mut self, state: BreakerState) {
         self.state = state;
-        // What was counted before it opened has been acted upon.
+        // The calls that were counted before it opened have had their effect.
         if !self.state.phase.is_closed() {
             self.untold = (0, 0);
         }
     }
 
-    /// The table did not answer.
+    /// Notes that the table did not answer.
     pub(super) fn unreachable(&mut self, now: Timestamp) {
         self.alone_until = now + Unavailable::BACK_OFF;
         self.ask_at = self.alone_until;
@@ -106,14 +106,14 @@ impl Watch {
         self.untold.1 = self.untold.1.saturating_add(u32::from(failed));
     }
 
-    /// What is to be reported now, of which window.
+    /// The calls to report now, and their window.
     pub(super) fn report(&self, breaker: &Breaker, now: Timestamp) -> Option<(Timestamp, (u32, u32))> {
         let (calls, failures) = self.untold;
         let asked_for = self.state.phase.wary(breaker, self.window) && (failures > 0 || self.tell_at <= now);
         (calls > 0 && (asked_for || breaker.bad(calls, failures))).then_some((self.window, self.untold))
     }
 
-    /// What was to be reported landed.
+    /// Notes that the report was written.
     pub(super) fn told(&mut self, now: Timestamp) {
         self.untold = (0, 0);
         self.tell_at = now + TELL_EVERY;

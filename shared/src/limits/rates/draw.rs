@@ -1,4 +1,4 @@
-//! One conditional write that takes tokens from a bucket.
+//! Draws: conditional writes that take tokens from a bucket.
 
 use super::gcra::{Tat, cost};
 use super::rate::Rate;
@@ -6,35 +6,35 @@ use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use async_trait::async_trait;
 
-/// How far two containers' clocks may be apart.
+/// The largest difference between two containers' clocks.
 const CLOCK_SLACK_SECONDS: i64 = 60;
 
-/// One conditional write that takes tokens from a bucket.
+/// A conditional write that takes tokens from a bucket.
 ///
-/// It does not ask that the bucket is as it was last seen, only that what was decided still holds.
+/// Its condition is not that the bucket is as it was last seen, only that the decision still holds.
 /// So two containers that draw at the same moment both succeed while there is enough for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// From a bucket that is full, or that nobody knows.
+    /// A draw from a bucket that is full, or that was never written.
     Full {
         /// The bucket is full if its number is not after this.
         now: Tat,
-        /// What its number becomes.
+        /// The bucket's number after the draw.
         next: Tat,
     },
-    /// From a bucket that is not full.
+    /// A draw from a bucket that is not full.
     Rest {
         /// The bucket is not full if its number is after this.
         now: Tat,
-        /// There are enough tokens if its number is not after this.
+        /// The bucket has enough tokens if its number is not after this.
         latest: Tat,
-        /// What is added to its number, in microseconds.
+        /// The amount that is added to the bucket's number, in microseconds.
         cost: i64,
     },
 }
 
 impl Draw {
-    /// The write that takes `tokens`, given the last that is known of the bucket.
+    /// The write that takes `tokens`, given the last known state of the bucket.
     pub fn of(seen: Tat, rate: &Rate, tokens: u32, now: Timestamp) -> Draw {
         if seen > Tat::at(now) {
             return Draw::from_rest(rate, tokens, now);
@@ -48,8 +48,8 @@ impl Draw {
         Draw::Rest { now, latest: now.plus(left), cost }
     }
 
-    /// From when on the bucket may be forgotten, in seconds since the Unix epoch: by then it is full
-    /// on every clock, as it would be if nobody knew it.
+    /// The moment from which on the bucket may be forgotten, in seconds since the Unix epoch: by then it is full
+    /// on every clock, as a bucket is that was never written.
     pub fn expires_at(&self) -> i64 {
         let full = match *self {
             Draw::Full { next, .. } => next,
@@ -58,7 +58,7 @@ impl Draw {
         full.micros().div_euclid(1_000_000).saturating_add(CLOCK_SLACK_SECONDS)
     }
 
-    /// What becomes of the bucket, or nothing if the draw is refused. The adapters' conditions say
+    /// The bucket after the draw, or `None` if its condition fails. The adapters' conditions say
     /// the same.
     pub fn applied_to(&self, bucket: Option<Tat>) -> Option<Tat> {
         match (*self, bucket) {
@@ -70,16 +70,16 @@ impl Draw {
     }
 }
 
-/// What came of a draw.
+/// The result of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
     /// The tokens are taken, and this is the bucket now.
     Taken(Tat),
-    /// The bucket is not as the draw supposes. This is how it is, if anybody knows it.
+    /// The bucket is not as the draw supposes. This is its state, if the store returned it.
     Moved(Option<Tat>),
 }
 
-/// The buckets of tokens that all containers share.
+/// The store of the buckets of tokens that all containers share.
 #[async_trait]
 pub trait Limits: Send + Sync {
     /// Takes tokens from a bucket. One conditional write, no read.

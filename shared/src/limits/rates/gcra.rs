@@ -5,21 +5,21 @@ use std::time::Duration;
 use super::rate::Rate;
 use crate::base::time::Timestamp;
 
-/// When a bucket will be full again, in microseconds since the Unix epoch: the "theoretical arrival
+/// The moment when a bucket will be full again, in microseconds since the Unix epoch: the "theoretical arrival
 /// time". Each token taken moves it one interval on; nothing ever moves it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tat(i64);
 
 impl Tat {
-    /// Of a bucket that nobody has drawn from.
+    /// The number of a bucket that was never drawn from.
     pub const LONG_AGO: Tat = Tat(i64::MIN);
 
-    /// From a stored number.
+    /// The number from its stored form.
     pub const fn from_micros(micros: i64) -> Self {
         Tat(micros)
     }
 
-    /// As a number to store.
+    /// The number in its stored form.
     pub const fn micros(self) -> i64 {
         self.0
     }
@@ -37,24 +37,24 @@ impl Tat {
     }
 }
 
-/// What a bucket answers.
+/// A bucket's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateVerdict {
-    /// Take them.
+    /// Tokens are granted.
     Granted {
         /// The bucket afterwards.
         tat: Tat,
-        /// How many.
+        /// The number of tokens.
         tokens: u32,
     },
-    /// There is none.
+    /// The bucket is empty.
     Denied {
-        /// When there will be one, if nobody else takes it.
+        /// The time until it has a token, if no other draw takes it.
         retry_after: Duration,
     },
 }
 
-/// Takes up to `want` tokens, and asks for at least one.
+/// Takes up to `want` tokens, and at least one.
 ///
 /// A clock that goes back finds the bucket emptier, never fuller.
 pub fn decide(tat: Tat, rate: &Rate, want: u32, now: Timestamp) -> RateVerdict {
@@ -67,21 +67,21 @@ pub fn decide(tat: Tat, rate: &Rate, want: u32, now: Timestamp) -> RateVerdict {
     }
 }
 
-/// How many tokens are in the bucket.
+/// The number of tokens in the bucket.
 pub(super) fn available(tat: Tat, rate: &Rate, now: Timestamp) -> u32 {
     let owed = tat.since(Tat::at(now)).max(0);
     let left = cost(rate, rate.burst()).saturating_sub(owed) / rate.interval();
     u32::try_from(left.max(0)).unwrap_or(u32::MAX)
 }
 
-/// How long until `tokens` are in the bucket, if nobody takes any: at most until it is full.
+/// The time until `tokens` are in the bucket, if no other draw takes any: at most until it is full.
 pub(super) fn wait(tat: Tat, rate: &Rate, tokens: u32, now: Timestamp) -> Duration {
     let missing = cost(rate, rate.burst().saturating_sub(tokens));
     let wait = tat.since(Tat::at(now)).saturating_sub(missing);
     Duration::from_micros(wait.max(0).unsigned_abs())
 }
 
-/// What so many tokens move the number by, in microseconds.
+/// The amount by which so many tokens move the number, in microseconds.
 pub(super) fn cost(rate: &Rate, tokens: u32) -> i64 {
     rate.interval().saturating_mul(i64::from(tokens))
 }

@@ -1,11 +1,11 @@
-//! What a sender is told about its limit.
+//! The rate limit's headers in the answer to a sender.
 
 use std::time::Duration;
 
 use super::limiter::Decision;
 
 impl Decision {
-    /// The headers `RateLimit-Policy` and `RateLimit`, and `Retry-After` for whoever is denied, as
+    /// The headers `RateLimit-Policy` and `RateLimit`, and `Retry-After` for a throttled sender, as
     /// draft-ietf-httpapi-ratelimit-headers-11 writes them: `"sender";q=600;w=60` is the policy of
     /// that name, `"sender";r=50;t=30` says that no more than 50 will be admitted in 30 seconds.
     ///

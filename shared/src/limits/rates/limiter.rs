@@ -1,4 +1,4 @@
-//! Who is admitted: the container's own shares first, the buckets that all containers share next.
+//! The limiter: it admits from the container's own shares first, from the shared buckets next.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -11,35 +11,35 @@ use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::limits::rates::{Drawn, Limits};
 
-/// Whether an event is admitted, and what its sender should know about it.
+/// The limiter's decision on an event, and what its sender should know about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is.
+    /// The event is admitted.
     Admitted {
-        /// Under this rate.
+        /// The rate that applies.
         rate: Rate,
-        /// How many more would be admitted at once, as far as this container knows.
+        /// The number of events that would be admitted at once now, as far as this container knows.
         remaining: u32,
-        /// When that will be one more.
+        /// The time until that is one more.
         reset: Duration,
     },
-    /// It is not.
+    /// The event is throttled.
     Throttled {
-        /// Under this rate.
+        /// The rate that applies.
         rate: Rate,
-        /// When it is worth another try.
+        /// The time until it is worth another try.
         retry_after: Duration,
     },
 }
 
-/// Admits as many as a rate allows, over all containers together.
+/// The limiter: it admits as many events as a rate allows, over all containers together.
 ///
-/// When the buckets cannot be reached, [`Limiter::admit`] is an error, at once for the next five
-/// seconds: nobody waits twice for a table that is down. What that means is for the caller to say.
+/// When the buckets do not answer, [`Limiter::admit`] is an error, at once for the next five
+/// seconds: no event waits twice for a table that is down. The caller decides what that means.
 /// - The intake admits. The sender has proven itself, so no stranger gets in, and the event still
-///   has to pass the ledger, which lives on the same service and is the gate that counts. Refusing
+///   has to pass the ledger, which lives on the same service and is the gate that counts. To throttle
 ///   would turn the outage of a convenience into an outage of the intake.
-/// - Who protects a partner defers. The event is safe on the queue, and the partner is not ours to
+/// - The processor defers. The event is safe on the queue, and the partner is not ours to
 ///   overload.
 pub struct Limiter {
     limits: Box<dyn Limits>,
@@ -52,20 +52,20 @@ struct Local {
     outage: Option<(Timestamp, Unavailable)>,
 }
 
-/// Senders and partners are configured, so there are few; this is the end of what a container keeps.
+/// The most shares that a container keeps. Senders and partners are configured, so there are few.
 const MAX_SHARES: usize = 1024;
 
-/// Each refusal shows a bucket with fewer tokens than before. Whoever is refused this often stands in
-/// a crowd that has emptied it.
+/// The number of tries to draw. Each failed draw shows a bucket with fewer tokens than before: after this many,
+/// other containers have emptied it.
 const MAX_DRAWS: usize = 4;
 
 impl Limiter {
-    /// Over these buckets, with no share of any.
+    /// A limiter over these buckets, with no share of any.
     pub fn new(limits: Box<dyn Limits>) -> Self {
         Self { limits, local: Mutex::default() }
     }
 
-    /// Admits one event of this key, or not.
+    /// Admits one event of this key, or throttles it.
     ///
     /// It costs no write while a lease lasts, and none while the bucket is known to be empty.
     pub async fn admit(&self, key: &str, rate: &Rate, now: Timestamp) -> Result<Decision, Unavailable> {
@@ -82,7 +82,7 @@ impl Limiter {
         Ok(Decision::Admitted { rate: *rate, remaining, reset })
     }
 
-    /// Draws tokens; says how many, and how the bucket is now.
+    /// Draws tokens; returns how many, and the bucket as it is now.
     ///
     /// The lock is not held meanwhile, so two tasks of one container may draw at once. Then the
     /// container has the tokens of two leases, all of them paid for.
@@ -130,7 +130,7 @@ impl Limiter {
         unavailable
     }
 
-    /// Every change of a share is whole, so a panic elsewhere leaves nothing half done.
+    /// The container's shares. Every change of a share is whole, so a panic elsewhere leaves nothing half done.
     fn local(&self) -> MutexGuard<'_, Local> {
         self.local.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

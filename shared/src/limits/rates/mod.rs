@@ -1,14 +1,14 @@
-//! How often a sender may send, and we may call a partner: a rate that all containers share.
+//! Rates: how often a sender may send, and how often we may call a partner. All containers share them.
 //!
-//! A bucket is one number, [`Tat`]: when it will be full again. A container draws tokens from it in
-//! small leases, one conditional write each ([`Draw`]), and spends them without asking anybody.
+//! A bucket is one number, [`Tat`]: the moment when it will be full again. A container draws tokens from it in
+//! small leases, one conditional write each ([`Draw`]), and spends them without asking again.
 //! [`Limiter`] is all of it together.
 //!
-//! What holds, for any number of containers and any schedule:
+//! The guarantees, for any number of containers and any schedule:
 //! - leases never add up to more than `burst + rate · t` in any time `t`;
-//! - a lease lapses [`Rate::lease_life`] after it was drawn, so what is admitted never adds up to
+//! - a lease lapses [`Rate::lease_life`] after it was drawn, so the admitted events never add up to
 //!   more than `burst + rate · (t + lease_life)`;
-//! - who sends rarely gets leases of one token, and is admitted as if there were one container.
+//! - a sender that sends rarely gets leases of one token, and is admitted as if there were one container.
 //!
 //! Deliberately absent: a read before the write; giving tokens back (a bucket that was full
 //! meanwhile has made up for them already, and would overflow); floating point.

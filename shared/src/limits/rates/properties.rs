@@ -1,4 +1,4 @@
-//! What holds for any rate and any schedule.
+//! Properties of rates, for any schedule.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn schedule(back: i64) -> impl Strategy<Value = Vec<(i64, u32)>> {
     prop::collection::vec((step, 0u32..=20), 1..80)
 }
 
-/// What is granted on this schedule: when, and how many.
+/// The grants on this schedule: the time and the number of each.
 fn granted(rate: &Rate, schedule: Vec<(i64, u32)>) -> Vec<(i64, u32)> {
     let (mut tat, mut now, mut grants) = (Tat::LONG_AGO, NOW.millis(), Vec::new());
     for (step, want) in schedule {
@@ -79,7 +79,7 @@ proptest! {
     }
 
     /// Others may have drawn since the bucket was seen. A draw that lands takes what it would have
-    /// taken with open eyes; one that is refused was wrong about the bucket.
+    /// taken on the current state; one that fails was wrong about the bucket.
     #[test]
     fn a_draw_lands_only_where_the_bucket_grants_it(
         rate in rates(), want in 1u32..=20, seen in -3000i64..100_000, since in 0i64..100_000,

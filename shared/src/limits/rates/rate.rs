@@ -1,11 +1,11 @@
-//! A rate as flow files write it, and the numbers that follow from it.
+//! Rates as flow files write them, and the numbers that follow from them.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// So many in a time, and so many at once.
+/// A rate: so many events in a time, and so many at once.
 ///
 /// In YAML `50/s`, or `{limit: 600/min, burst: 50}`. Without a burst the whole count may come at
 /// once, because that is what the header `q=600;w=60` tells a sender.
@@ -18,29 +18,30 @@ pub struct Rate {
     burst: u32,
 }
 
-/// Why a rate is none.
+/// The reason why a text is no rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadRate(String);
 
-/// More than this on one DynamoDB item is not a limit but a load.
+/// The highest rate. More than this on one DynamoDB item would be load, and not a limit.
 const MAX_PER_SECOND: u128 = 10_000;
 
-/// An empty bucket must fill within this time: nobody waits longer for a limit.
+/// The longest time in which an empty bucket may fill.
 const MAX_REFILL: Duration = Duration::from_secs(24 * 3600);
 
-/// A lease is short against the window, and long enough that a busy container spends several tokens.
+/// The shortest and the longest life of a lease: short against the window, and long enough that a busy container
+/// spends several tokens.
 const LEASE_LIFE: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(5);
 
-/// The most tokens of one lease, until a tenth of a second's are more.
+/// The most tokens of one lease, unless a tenth of a second brings more.
 const LARGE_LEASE: u32 = 16;
 
 impl Rate {
-    /// `count` in each `per`, and up to `burst` at once.
+    /// A rate of `count` in each `per`, and up to `burst` at once.
     pub fn new(count: u32, per: Duration, burst: u32) -> Result<Rate, BadRate> {
         let rate = Rate { count, per, burst };
         if count == 0 || burst == 0 || per < Duration::from_secs(1) {
-            return Err(BadRate("a rate is of at least one in at least a second, and its burst at least one".into()));
+            return Err(BadRate("a rate must be at least one in at least a second, and its burst at least one".into()));
         }
         if u128::from(count) > MAX_PER_SECOND * u128::from(per.as_secs()) {
             return Err(BadRate(format!("`{rate}` is more than {MAX_PER_SECOND}/s")));
@@ -51,22 +52,22 @@ impl Rate {
         Ok(rate)
     }
 
-    /// So many a minute, at most one at a time.
+    /// A rate of so many a minute, one at a time.
     pub fn per_minute(count: u32) -> Rate {
         Rate { count: count.max(1), per: Duration::from_secs(60), burst: 1 }
     }
 
-    /// How many in each [`Rate::per`].
+    /// The number of events in each [`Rate::per`].
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The window over which [`Rate::count`] is meant.
+    /// The window of [`Rate::count`].
     pub fn per(&self) -> Duration {
         self.per
     }
 
-    /// How many at once, out of a full bucket.
+    /// The number of events at once, out of a full bucket.
     pub fn burst(&self) -> u32 {
         self.burst
     }
@@ -78,12 +79,12 @@ impl Rate {
         i64::try_from(interval).unwrap_or(i64::MAX)
     }
 
-    /// How long an empty bucket takes to be full again.
+    /// The time until an empty bucket is full again.
     pub fn refill(&self) -> Duration {
         Duration::from_micros(self.interval().unsigned_abs().saturating_mul(u64::from(self.burst)))
     }
 
-    /// How long a lease's tokens may be spent.
+    /// The life of a lease: its tokens may be spent for so long.
     pub fn lease_life(&self) -> Duration {
         (self.per / 10).clamp(*LEASE_LIFE.start(), *LEASE_LIFE.end())
     }
@@ -99,21 +100,21 @@ impl Rate {
         u32::try_from(time.as_micros() / u128::from(self.interval().unsigned_abs())).unwrap_or(u32::MAX)
     }
 
-    /// The bucket of this key. A changed rate is another bucket, which starts full: whoever raises a
+    /// The name of this key's bucket. A changed rate is another bucket, which starts full: an operator who raises a
     /// limit does not wait until the debt under the old one is paid.
     pub fn bucket(&self, key: &str) -> String {
         format!("{key}@{self}")
     }
 }
 
-/// `600/60s+50`: the count, the window, the burst.
+/// The rate as text: `600/60s+50` is the count, the window, the burst.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}s+{}", self.count, self.per.as_secs(), self.burst)
     }
 }
 
-/// `50/s`, or `{limit: 600/min, burst: 50}`.
+/// The forms of a rate: `50/s`, or `{limit: 600/min, burst: 50}`.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "not a rate; write `50/s`, or `{limit: 600/min, burst: 50}`")]

@@ -1,4 +1,4 @@
-//! What one container holds of a bucket: a lease of tokens, and what it last saw.
+//! A container's share of a bucket: a lease of tokens, and the bucket as it was last seen.
 
 use std::time::Duration;
 
@@ -10,59 +10,59 @@ use crate::base::time::Timestamp;
 /// A container's share of a bucket.
 ///
 /// Its lease is what it will spend in half of the lease's life, by its pace so far: one token for
-/// whoever sends rarely, so that none lapses; several for whoever is busy.
+/// a sender that sends rarely, so that none lapses; several for a busy one.
 ///
 /// Once the bucket is empty, the share draws whole leases or none, and does not ask before there
-/// could be one. Drawing each token that drips in would cost a write an event, in every container,
+/// could be one. Drawing each single token would cost a write for each event, in every container,
 /// just when there are most events. Nothing is lost by it: the tokens stay in the bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
-    /// The bucket when it was last seen. It is never fuller than this says.
+    /// The bucket as it was last seen. It is never fuller than this says.
     seen: Tat,
-    /// Whether others kept it from being full then.
+    /// Whether other containers kept the bucket from being full then.
     crowded: bool,
-    /// What is left of the lease.
+    /// The tokens that are left of the lease.
     tokens: u32,
-    /// How many the lease was of, without those that lapsed.
+    /// The tokens of the lease, without those that lapsed.
     leased: u32,
-    /// How many were wanted.
+    /// The tokens that the lease should have had.
     wanted: u32,
-    /// When it was drawn.
+    /// The moment when the lease was drawn.
     leased_at: Timestamp,
-    /// When the first event came that it had nothing left for.
+    /// The moment of the first event for which no token was left.
     dry_at: Option<Timestamp>,
-    /// How short the bucket is: zero until it is empty, then one, and one more each time that others
+    /// How short the bucket is: zero until it is empty, then one, and one more each time that other containers
     /// were faster.
     hunger: u32,
-    /// Until when every event is denied without a question.
+    /// The moment until which every event is throttled without asking the bucket.
     quiet_until: Timestamp,
 }
 
-/// What to do with an event that wants to be admitted.
+/// The share's next step for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShareStep {
-    /// Admit it: a token is spent.
+    /// Admit the event: a token is spent.
     Admit,
-    /// Deny it for this long.
+    /// Throttle the event for this long.
     Deny(Duration),
-    /// ShareAsk the bucket, then tell [`Share::drew`].
+    /// Draw from the bucket, then tell [`Share::drew`].
     Ask(ShareAsk),
 }
 
-/// A question to the bucket.
+/// A wish to draw from the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShareAsk {
-    /// How many tokens would be good.
+    /// The tokens that the lease should have.
     pub(super) want: u32,
-    /// How few are worth a write.
+    /// The fewest tokens that are worth a write.
     least: u32,
-    /// The last that is known of the bucket.
+    /// The last known state of the bucket.
     pub(super) seen: Tat,
-    /// Whether others are likely to have drawn since.
+    /// Whether other containers are likely to have drawn since.
     crowded: bool,
 }
 
-/// However many are faster, the bucket is asked again after this time.
+/// The longest pause before the bucket is asked again, however many containers were faster.
 const LONGEST_QUIET: Duration = Duration::from_secs(2);
 
 const LONG_AGO: Timestamp = Timestamp::from_millis(i64::MIN);
@@ -126,19 +126,20 @@ impl Share {
         ShareStep::Admit
     }
 
-    /// How many more would be admitted now, and when it will be one more, as far as is known here.
+    /// The number of events that would be admitted now, and the time until it is one more, as far as this container
+    /// knows.
     pub(super) fn remaining(&self, rate: &Rate, now: Timestamp) -> (u32, Duration) {
         let available = available(self.seen, rate, now);
         (self.tokens.saturating_add(available), wait(self.seen, rate, available.saturating_add(1), now))
     }
 
-    /// When this share was last of use.
+    /// The moment when this share was last of use.
     pub(super) fn used_at(&self) -> Timestamp {
         self.leased_at.max(self.quiet_until)
     }
 
-    /// How many tokens half a lease's life needs. At most twice as many as the last time: one hasty
-    /// pair of events is not a pace.
+    /// The number of tokens for half a lease's life. At most twice as many as the last time: two events in quick
+    /// succession are not a pace.
     fn want(&self, rate: &Rate, now: Timestamp) -> u32 {
         let spent_in = self.dry_at.unwrap_or(now).since(self.leased_at).as_millis().max(1);
         let pace = u128::from(self.leased) * (rate.lease_life() / 2).as_millis() / spent_in;
@@ -146,8 +147,8 @@ impl Share {
         u32::try_from(pace).unwrap_or(u32::MAX).clamp(1, most)
     }
 
-    /// After a lease was drawn. The bucket is not short any more once half of it is left; without that
-    /// distance, a load just above the rate would be back at single tokens all the time.
+    /// Adjusts the shortage after a lease was drawn. The bucket is not short any more once half of it is left; without
+    /// that distance, a load just above the rate would be back at single tokens all the time.
     fn sate(&mut self, rate: &Rate, now: Timestamp) {
         let half_full = available(self.seen, rate, now) >= rate.burst().div_ceil(2);
         self.hunger = match self.hunger {
@@ -157,20 +158,20 @@ impl Share {
         };
     }
 
-    /// Denies until the bucket could hold a lease. Whoever finds that others were faster waits twice
-    /// as long each time: one container that takes all is as good as ten that race for it.
+    /// Throttles until the bucket could hold a lease. Each time that others were faster, the pause is twice
+    /// as long: one container that takes all is as good as ten that race for it.
     fn deny(&mut self, rate: &Rate, want: u32, now: Timestamp) -> ShareStep {
         let patience = 1 << self.hunger.saturating_sub(1).min(8);
         let lease = wait(self.seen, rate, want, now).saturating_mul(patience).min(LONGEST_QUIET);
         let quiet = wait(self.seen, rate, 1, now).max(lease);
-        // The clock shows milliseconds: one too many is honest, one too few would be asked in vain.
+        // The clock shows milliseconds. One too many is harmless; with one too few, the bucket would be asked in vain.
         self.quiet_until = now + quiet + Duration::from_micros(999);
         ShareStep::Deny(quiet)
     }
 }
 
 impl ShareAsk {
-    /// The write that asks, and for how many tokens; nothing if there are too few.
+    /// The write that draws, and the number of its tokens; `None` if there are too few.
     ///
     /// In a crowd the bucket is rarely full, whatever was seen last. A wrong guess costs a write.
     pub(super) fn draw(&self, rate: &Rate, now: Timestamp) -> Option<(u32, Draw)> {
@@ -182,7 +183,7 @@ impl ShareAsk {
         }
     }
 
-    /// The same question after a refusal, which showed the bucket.
+    /// The wish after a failed draw, which showed the bucket.
     pub(super) fn knowing(self, found: Option<Tat>) -> ShareAsk {
         ShareAsk { seen: found.unwrap_or(Tat::LONG_AGO), crowded: false, ..self }
     }
@@ -202,7 +203,7 @@ mod tests {
         NOW + Duration::from_millis(millis)
     }
 
-    /// A share and its bucket, which nobody else draws from.
+    /// A share and its bucket, which no other container draws from.
     #[derive(Default)]
     struct Alone {
         share: Share,
@@ -210,7 +211,7 @@ mod tests {
     }
 
     impl Alone {
-        /// One event: how many tokens were drawn for it, or how long it is denied.
+        /// One event: the tokens that were drawn for it, or how long it is throttled.
         fn event(&mut self, millis: u64) -> Result<u32, u128> {
             let (rate, now) = (rate(), at(millis));
             let mut step = self.share.step(&rate, now);

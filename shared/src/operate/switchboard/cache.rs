@@ -1,4 +1,4 @@
-//! How long a board is believed.
+//! The cache of the switchboard: how long a container uses a board without reading it again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::base::time::Timestamp;
 use crate::flows::retry::Policy;
 use crate::flows::{Flow, Flows};
 
-/// How long the store's answer is believed without asking again, and how long nobody asks a store
-/// that did not answer. An operator's change is in force everywhere so much later, at most.
+/// How long a board is used without reading the store again, and how long a store that did not answer is left
+/// alone. An operator's change is in force everywhere after this time, at most.
 const FRESH_FOR: Duration = Duration::from_secs(5);
 
-/// The board to go by.
+/// The board that is in force.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InForce {
     board: Board,
-    /// The policies of the flows whose own are overridden.
+    /// The retry policies of the flows that an operator has overridden.
     policies: BTreeMap<String, Policy>,
 }
 
 impl InForce {
-    /// The switches.
+    /// The board itself.
     pub fn board(&self) -> &Board {
         &self.board
     }
@@ -34,50 +34,50 @@ impl InForce {
     }
 }
 
-/// Why the newest board is not in force, or not all of it.
+/// The reason why the newest board is not in force, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoardProblem {
-    /// Nobody knows the newest.
+    /// The newest board could not be read.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The flows cannot go by it.
-    #[error("board {version} is refused: {why}")]
+    /// The newest board cannot be used with these flows.
+    #[error("version {version} of the switchboard cannot be used: {why}")]
     Bad {
-        /// Its version.
+        /// The board's version.
         version: u64,
-        /// Why.
+        /// The faults of the board.
         why: BadBoard,
     },
 }
 
 impl BoardProblem {
-    /// Whether it goes on: the same outage, or the same bad board.
+    /// Whether the problem is the same as an earlier one: the same outage, or the same bad board.
     fn is_still(&self, earlier: &BoardProblem) -> bool {
         matches!((self, earlier), (BoardProblem::Unavailable(_), BoardProblem::Unavailable(_))) || self == earlier
     }
 }
 
-/// What the store said, and when. It is handed the time and asks nobody.
+/// The store's last answer, and its time. The cache is handed the time and does no I/O.
 ///
-/// While the store is down, what was known last stays in force, for as long as it takes: a board is no
-/// secret, and every flow does something sensible without one.
+/// While the store is down, the last known board stays in force, however long that takes: a board is no
+/// secret, and every flow works without one.
 #[derive(Debug, Default)]
 pub struct BoardCache {
     asked_at: Option<Timestamp>,
     good: Arc<InForce>,
-    /// What is wrong, if anything, so that it is told once.
+    /// The problems of the newest board, so that each is reported once.
     problems: Vec<BoardProblem>,
 }
 
 impl BoardCache {
-    /// The board that needs no question.
+    /// The board, while it is fresh enough to be used without reading the store.
     pub fn believed(&self, now: Timestamp) -> Option<Arc<InForce>> {
         let fresh = self.asked_at.is_some_and(|asked_at| now.since(asked_at) < FRESH_FOR);
         fresh.then(|| self.good.clone())
     }
 
-    /// Takes in the store's answer to a question asked at `asked_at`, and says what is in force now and
-    /// which problems are new.
+    /// Takes in the store's answer to a read at `asked_at`, and returns the board that is in force now and
+    /// the problems that are new.
     pub fn learn(
         &mut self,
         flows: &Flows,
@@ -99,7 +99,7 @@ impl BoardCache {
     }
 }
 
-/// What of the answer can be gone by. A flow whose new policy is bad keeps its last good one.
+/// The usable part of the store's answer. A flow whose new policy is bad keeps its last good one.
 fn judged(
     flows: &Flows,
     answer: Result<Option<Stored>, Unavailable>,
@@ -141,7 +141,7 @@ mod tests {
         Err(Unavailable { port: "the switchboard", why: "down".into() })
     }
 
-    /// What matters of an answer: how many attempts, and how much is wrong.
+    /// The attempts of the policy in force, and the number of new problems.
     fn short((in_force, problems): (Arc<InForce>, Vec<BoardProblem>)) -> (u32, usize) {
         let flows = flows();
         (in_force.policy(flows.flow("lead-routing").expect("the flow")).max_attempts, problems.len())

@@ -1,4 +1,4 @@
-//! The board that is in force, from a store that is asked seldom.
+//! The switchboard in force: a store that is read seldom, behind a cache.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::base::time::Timestamp;
 use crate::flows::Flows;
 use crate::operate::switchboard::BoardStore;
 
-/// The board that is in force: a store behind a [`BoardCache`].
+/// The switchboard in force: a store behind a [`BoardCache`].
 pub struct Switchboard {
     store: Box<dyn BoardStore>,
     cache: Mutex<BoardCache>,
 }
 
 impl Switchboard {
-    /// The board of this store.
+    /// A switchboard over this store.
     pub fn new(store: Box<dyn BoardStore>) -> Self {
         Self { store, cache: Mutex::default() }
     }
 
-    /// The board for these flows, and what is wrong with the newest one, said once. It never fails:
-    /// without an answer, the last good one stands.
+    /// The board for these flows, and the problems of the newest one, each reported once. It never fails:
+    /// without an answer, the last good board stays in force.
     ///
-    /// Whoever comes while somebody asks the store waits for that answer, so that a container's first
-    /// events go by the board too, and one question does for all.
+    /// A worker that comes while another one reads the store waits for that answer, so that a container's first
+    /// events use the board too, and one read serves all.
     pub async fn at(&self, flows: &Flows, now: Timestamp) -> (Arc<InForce>, Vec<BoardProblem>) {
         let mut cache = self.cache.lock().await;
         if let Some(believed) = cache.believed(now) {

@@ -1,9 +1,9 @@
-//! What operators change at run time, with no deploy: pauses, safe mode, retry policies.
+//! The switchboard: what operators change at run time, with no deploy: pauses, safe mode, retry policies.
 //!
-//! All of it is one small document, so that a container reads one item every few seconds, and a change
-//! is one conditional write. Only [`Board::changed`] makes another board, and it refuses what the flows
-//! cannot go by. The flows may have changed since it was written, so the reader judges again, and goes
-//! by the last good one until somebody mends it.
+//! The whole board is one small document, so that a container reads one item every few seconds, and a change
+//! is one conditional write. Only [`Board::changed`] makes another board, and it declines one that the flows
+//! cannot use. The flows may have changed since the board was written, so the reader checks it again, and uses
+//! the last good one until an operator corrects it.
 
 mod cache;
 mod live;
@@ -31,19 +31,19 @@ use crate::ledger::SignOff;
 
 /// The positions of all switches, and the latest turns.
 ///
-/// An older reader refuses a board with a field that it does not know, and goes by the last good one, which
-/// for a container that has just started is none. So turn no switch while a deploy that adds a field goes
-/// on. After its roll-back nobody can turn one either, until the field is taken out of the stored board.
+/// An older reader cannot use a board with a field that it does not know, and keeps the last good one, which
+/// for a container that has just started is none. So turn no switch while a deploy that adds a field is
+/// running. After its roll-back no switch can be turned either, until the field is removed from the stored board.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Board {
-    /// Those over everything.
+    /// The switches over everything.
     #[serde(skip_serializing_if = "is_default")]
     all: Switches,
-    /// Those of each flow.
+    /// The switches of each flow.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     flows: BTreeMap<String, Switches>,
-    /// Those of each integration.
+    /// The switches of each integration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     integrations: BTreeMap<String, Switches>,
     /// The latest turns, the newest first.
@@ -59,10 +59,10 @@ struct Switches {
     paused: Option<Switch>,
     #[serde(skip_serializing_if = "Option::is_none")]
     safe_mode: Option<Switch>,
-    /// What an operator changes in a flow's retry policy.
+    /// The operator's changes to a flow's retry policy.
     #[serde(skip_serializing_if = "Map::is_empty")]
     retry: Map<String, Value>,
-    /// Who changes it. Boards of earlier versions do not say.
+    /// The sign-off of the changed policy. Boards of earlier versions have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_by: Option<Switch>,
 }
@@ -90,14 +90,14 @@ impl Switches {
     }
 }
 
-/// A switch that is on.
+/// A switch that is on, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Position<'b> {
-    /// Nothing is called.
+    /// Calls are paused.
     Paused(&'b Switch),
-    /// Flows do what their `safe_mode` says.
+    /// Flows do what their `safe_mode` block says.
     SafeMode(&'b Switch),
-    /// A flow's policy is changed in this, and by whom, as far as that is known.
+    /// A flow's retry policy is changed in these fields; the sign-off is missing on boards of earlier versions.
     Retry(&'b Map<String, Value>, Option<&'b Switch>),
 }
 
@@ -105,18 +105,18 @@ fn is_default(switches: &Switches) -> bool {
     *switches == Switches::default()
 }
 
-/// A switch that is on.
+/// A switch that is on: since when, until when, and the operator's sign-off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
-    /// Since when.
+    /// The moment when the switch was turned on.
     pub since: Timestamp,
-    /// Until when; without it, until somebody turns it off.
+    /// The moment when the switch turns off by itself; without it, an operator turns it off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Who turned it on.
+    /// The operator who turned the switch on.
     pub by: String,
-    /// Why.
+    /// The operator's reason.
     pub why: String,
 }
 
@@ -126,7 +126,7 @@ impl Switch {
     }
 }
 
-/// The flows cannot go by this.
+/// The faults of a board that the flows cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct BadBoard(pub Vec<String>);
@@ -136,9 +136,9 @@ fn bad_board<T>(why: impl Into<String>) -> Result<T, BadBoard> {
 }
 
 impl Board {
-    /// Reads a board. What it does not know is an error: an older reader must not go by half of it.
+    /// Reads a board. An unknown field is an error: an older reader must not use half of a board.
     pub fn read(text: &str) -> Result<Board, BadBoard> {
-        // A list would do for serde, but not for us.
+        // serde would read a list as a struct, too; a board must be an object.
         let named = serde_json::from_str::<Map<String, Value>>(text);
         let board = named.and_then(|named| serde_json::from_value(Value::Object(named)));
         board.map_err(|error| BadBoard(vec![error.to_string()]))
@@ -149,8 +149,8 @@ impl Board {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The board after an operator's turn, if the flows can go by it. What has ended is left out, and turns
-    /// are forgotten, the oldest first, where a switch needs their room.
+    /// The board after an operator's turn, if the flows can use it. Switches that have ended are removed, and the
+    /// oldest turns are forgotten where a switch needs their room.
     pub fn changed(
         &self,
         subject: &Subject,
@@ -171,30 +171,32 @@ impl Board {
         board.prune(now);
         while board.text().len() > MAX_BOARD {
             if board.turned.pop().is_none() {
-                return bad_board("there is no room for more switches: turn some off");
+                return bad_board(
+                    "the switchboard is full: nothing was changed; turn some switches off, then try again",
+                );
             }
         }
         Ok(board)
     }
 
-    /// Why a flow's events wait, if an operator paused it.
+    /// The switch that pauses a flow, if one is on.
     pub fn paused_flow(&self, flow: &str, now: Timestamp) -> Option<&Switch> {
         let switches = [Some(&self.all), self.flows.get(flow)];
         switches.into_iter().flatten().find_map(|switches| on(&switches.paused, now))
     }
 
-    /// Why an integration is not called, if an operator paused it.
+    /// The switch that pauses an integration, if one is on.
     pub fn paused_integration(&self, integration: &str, now: Timestamp) -> Option<&Switch> {
         self.integrations.get(integration).and_then(|switches| on(&switches.paused, now))
     }
 
-    /// Why a flow is in safe mode, if it is.
+    /// The switch that puts a flow into safe mode, if one is on.
     pub fn safe_mode(&self, flow: &str, now: Timestamp) -> Option<&Switch> {
         let switches = [Some(&self.all), self.flows.get(flow)];
         switches.into_iter().flatten().find_map(|switches| on(&switches.safe_mode, now))
     }
 
-    /// Every switch that is on, and what it is of.
+    /// The switches that are on, each with its subject.
     pub fn positions(&self, now: Timestamp) -> Vec<(Subject, Position<'_>)> {
         let flows = self.flows.iter().map(|(name, switches)| (Subject::Flow(name.clone()), switches));
         let integrations = self.integrations.iter().map(|(name, of)| (Subject::Integration(name.clone()), of));
@@ -239,11 +241,13 @@ fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Resul
             Some(flow) => policy::merged(flow, change).map(drop),
             None => Ok(()),
         },
-        (Turn::Retry(_), _) => bad_board("only a flow has a retry policy"),
-        (Turn::SafeMode { .. } | Turn::Normal, Subject::Integration(_)) => bad_board("only flows have a safe mode"),
-        // A safe mode that nobody ends would be the flow's new behaviour, without a review.
+        (Turn::Retry(_), _) => bad_board("only a flow has a retry policy: name a flow"),
+        (Turn::SafeMode { .. } | Turn::Normal, Subject::Integration(_)) => {
+            bad_board("only flows have a safe mode: name a flow, or none for all flows")
+        }
+        // A safe mode without an end would become the flow's new behaviour, without a review.
         (Turn::SafeMode { until }, _) if *until > now + MAX_SAFE_MODE => {
-            bad_board("a safe mode must have an end within 7 days")
+            bad_board("safe mode must have an end within 7 days: choose a shorter time")
         }
         (Turn::Pause { .. } | Turn::Resume | Turn::SafeMode { .. } | Turn::Normal, _) => Ok(()),
     }
@@ -251,22 +255,21 @@ fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Resul
 
 const MAX_SAFE_MODE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The board is one item that every container reads each few seconds.
+/// The largest board, in bytes: it is one item that every container reads every few seconds.
 const MAX_BOARD: usize = 32 * 1024;
 
-/// Where the switchboard is kept. Asked seldom: [`Switchboard`](crate::switchboard::Switchboard) stands
-/// before it.
+/// The store of the switchboard, for readers. It is read seldom: [`Switchboard`] stands before it.
 #[async_trait]
 pub trait BoardStore: Send + Sync {
-    /// The board, now.
+    /// The board as it is now, or `None` before the first write.
     async fn read(&self) -> Result<Option<Stored>, Unavailable>;
 }
 
-/// The operator's side of the switchboard.
+/// The store of the switchboard, for operators.
 #[async_trait]
 pub trait Boards: BoardStore {
-    /// Writes a board in the place of the version that was seen, 0 where there was none, and says its
-    /// version. Fenced if somebody else wrote another one meanwhile.
+    /// Writes a board in the place of the version that was seen, 0 where there was none, and returns the new
+    /// version. `Fenced` if another writer was faster.
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError>;
 }
 

@@ -1,7 +1,7 @@
-//! Retry policies that are changed at run time.
+//! Retry policies that operators change at run time.
 //!
-//! An override names what it changes and leaves the rest to the flow: `{"max_attempts": 5}`. It is
-//! merged over the flow's policy, and what comes of it must be as good as a policy in a flow file.
+//! An override names the fields that it changes and leaves the others to the flow: `{"max_attempts": 5}`. It is
+//! merged over the flow's policy, and the result must pass the same checks as a policy in a flow file.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::flows::Flow;
 use crate::flows::retry::{Jitter, Policy, Strategy};
 use crate::limits::budget::Budget;
 
-/// What an operator changes in a flow's policy. What is absent stays as the flow has it.
+/// An operator's override of a flow's policy. A field that is absent stays as the flow has it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Override {
@@ -30,12 +30,12 @@ struct Override {
     jitter: Option<Jitter>,
     #[serde(deserialize_with = "some")]
     max_attempts: Option<u32>,
-    /// Null takes the flow's budget away.
+    /// The contact's budget. `null` takes the flow's budget away.
     #[serde(deserialize_with = "some")]
     budget_per_contact: Option<Option<Budget>>,
 }
 
-/// The flow's policy under an override, or nothing where it overrides nothing.
+/// The flow's policy under an override, or `None` where it overrides nothing.
 pub(super) fn merged(flow: &Flow, change: &Map<String, Value>) -> Result<Option<Policy>, BadBoard> {
     let change =
         Override::deserialize(Value::Object(change.clone())).map_err(|error| BadBoard(vec![error.to_string()]))?;
@@ -69,7 +69,7 @@ fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Du
     duration(deserializer).map(Some)
 }
 
-/// What is there, null included: only what is absent is `None`.
+/// Reads a value, `null` included: only a field that is absent is `None`.
 fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -85,7 +85,7 @@ pub(super) mod tests {
         ("flows/lead-routing.yaml", include_str!("../../../../infra/flows/flows/lead-routing.yaml")),
     ];
 
-    /// The shipped flow for leads, and what it needs.
+    /// The shipped flow for leads, and the sources and integrations that it needs.
     pub(in crate::operate::switchboard) fn flows() -> Flows {
         let files = FILES.map(|(path, text)| File { path: path.into(), text: text.into() });
         Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))

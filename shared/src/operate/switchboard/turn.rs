@@ -1,4 +1,4 @@
-//! Turning switches on the board that is stored.
+//! Turns: changes to the stored switchboard.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use crate::flows::Flows;
 use crate::ledger::SignOff;
 use crate::operate::switchboard::Boards;
 
-/// What a switch is of.
+/// The subject of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Everything.
+    /// All flows and integrations.
     All,
-    /// A flow.
+    /// One flow, by its name.
     Flow(String),
-    /// An integration.
+    /// One integration, by its name.
     Integration(String),
 }
 
@@ -34,24 +34,24 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What an operator does to the board.
+/// An operator's change to the switchboard.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// Nothing is called until it is resumed, or until this moment.
+    /// Pauses calls, until an operator resumes them or until this moment.
     Pause {
-        /// When it ends by itself.
+        /// The moment when the pause ends by itself.
         until: Option<Timestamp>,
     },
-    /// Calls go on.
+    /// Ends a pause.
     Resume,
-    /// Flows do what their `safe_mode` says, until this moment.
+    /// Puts flows into safe mode, until this moment.
     SafeMode {
-        /// When it ends by itself.
+        /// The moment when safe mode ends by itself.
         until: Timestamp,
     },
-    /// Flows do what they do.
+    /// Ends safe mode.
     Normal,
-    /// A flow's policy is changed in this; in nothing, it is the flow's own again.
+    /// Changes a flow's retry policy in these fields; without any, the flow's own policy is in force again.
     Retry(Map<String, Value>),
 }
 
@@ -68,24 +68,24 @@ impl fmt::Display for Turn {
     }
 }
 
-/// Why no switch was turned.
+/// The reason why no switch was turned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
-    /// The flows cannot go by it, or nobody can read the board that is there.
+    /// The flows cannot use the new board, or the stored board is not readable.
     #[error(transparent)]
     BadBoard(#[from] BadBoard),
-    /// Others turn switches all the time.
-    #[error("others are turning switches right now: try again")]
+    /// Other writers changed the board at every try.
+    #[error("other operators are turning switches at this moment: nothing was changed; try again")]
     Crowded,
     /// The board could not be read or written.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// How often a turn is tried while others turn too.
+/// The number of tries while other writers change the board, too.
 const TRIES: usize = 5;
 
-/// The board that is stored, and its version.
+/// The stored board, and its version.
 pub async fn read(boards: &dyn Boards) -> Result<(Board, u64), TurnError> {
     match boards.read().await? {
         Some(stored) => Ok((Board::read(&stored.text)?, stored.version)),
@@ -93,8 +93,8 @@ pub async fn read(boards: &dyn Boards) -> Result<(Board, u64), TurnError> {
     }
 }
 
-/// Turns switches, all or none. The board is read and written under its version, so that two who turn
-/// different switches at once both have theirs. Answers with the board as it is then, and its version.
+/// Turns switches, all or none. The board is read and written under its version, so that two operators who turn
+/// different switches at once both have theirs. Returns the new board and its version.
 pub async fn turn(
     boards: &dyn Boards,
     turns: &[(Subject, Turn)],

@@ -1,4 +1,4 @@
-//! The latest turns, for whoever asks at night who turned a switch, and why.
+//! The latest turns: who turned which switch, and why.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,22 @@ use super::{Subject, Turn};
 use crate::base::time::Timestamp;
 use crate::ledger::SignOff;
 
-/// How many turns a board remembers. With them it is still one unit of reading, unless they are wordy.
+/// The number of turns that a board keeps. With them a board still costs one read unit, unless the reasons are
+/// long.
 const REMEMBERED: usize = 8;
 
-/// A turn that is remembered. Nothing goes by it, so a reader may know only a part of it.
+/// A turn that is kept for the record. Nothing depends on it, so a reader may know only a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turned {
-    /// When.
+    /// The moment of the turn.
     pub at: Timestamp,
-    /// What was turned, in words.
+    /// The kind of the turn, in words.
     pub what: String,
-    /// What the switch is of.
+    /// The subject of the switch.
     pub of: Subject,
-    /// Who turned it.
+    /// The operator who turned it.
     pub by: String,
-    /// Why.
+    /// The operator's reason.
     pub why: String,
 }
 
@@ -34,11 +35,11 @@ impl Turned {
     }
 }
 
-/// Remembers a turn before all others, and forgets the oldest.
+/// Puts a turn before all others, and forgets the oldest.
 ///
-/// What is turned again in the same words is remembered as of the last time only. Every worker that sees a
-/// breaker open turns the same safe mode on, and what people said must outlast a night of that. And a
-/// write may land, be overtaken, and then be told as lost: the turn is made again, and still is one.
+/// A turn that repeats an earlier one in the same words replaces it. Every worker that sees a breaker open turns
+/// the same safe mode on, and the operators' own turns must outlast a night of that. And a write may succeed, be
+/// overtaken, and then be reported as lost: the turn is made again, and still stands once.
 pub(super) fn remember(turned: &mut Vec<Turned>, newest: Turned) {
     turned.retain(|earlier| !newest.repeats(earlier));
     turned.insert(0, newest);
