@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
-use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::event::Event;
 use shared::arrival::key::Names;
 use shared::arrival::secrets::Secrets;
-use shared::base::id::EventId;
 use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::contract::Contract;
 use shared::flows::{Flow, Flows, Header, IdAt, Source};
 use shared::ledger::queue::Queue;
-use shared::ledger::{Admission, Admissions, Row, Rows, State};
+use shared::ledger::{Admission, Admissions, Row, Rows};
 use shared::limits::rates::{Decision, Limiter};
 use tracing::warn;
 
-use crate::envelope::{self, Document, Form};
+use crate::duplicate::answer_duplicate;
+use crate::envelope::{self, Form, ParsedBody};
+use crate::receipt::{Admitted, Receipt};
 use crate::rejection::Rejection;
 use crate::signature::verify_signature;
 
@@ -66,19 +66,6 @@ impl Contracts {
     fn get(&self, flow: &Flow, version: u32) -> Option<&Contract> {
         self.0.get(&(flow.name.clone(), version))
     }
-}
-
-/// The answer to an accepted event.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Receipt {
-    /// The event's id.
-    pub id: EventId,
-    /// Whether the event had been accepted before.
-    pub replayed: bool,
-    /// The results of the event's effects, once all are done.
-    pub result: Option<Value>,
-    /// The sender's standing under its rate, if the limits answered.
-    pub standing: Option<Decision>,
 }
 
 /// Accepts one event: verify, trim, key, admit, enqueue.
@@ -127,12 +114,6 @@ async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -
     admitted.into_iter().map(|admitted| admitted.and_then(&mut receipt)).collect()
 }
 
-/// An admitted event, and the message that the queue may not have yet.
-struct Admitted {
-    receipt: Receipt,
-    unsent: Option<Event>,
-}
-
 /// The context that every event of a delivery shares.
 struct Context<'c> {
     intake: &'c Intake,
@@ -164,34 +145,23 @@ impl Context<'_> {
         }
     }
 
-    async fn admit(&self, document: Document, standing: Option<Decision>) -> Result<Admitted, Rejection> {
-        let event = self.event(document)?;
+    async fn admit(&self, document: ParsedBody, standing: Option<Decision>) -> Result<Admitted, Rejection> {
+        let flow = self.route(&document).ok_or(Rejection::UnknownType)?;
+        let event = self.event(flow, document)?;
         let row = Row::admitted(&event, self.now);
         match self.intake.ledger.admit(&row, self.now).await? {
             Admission::New => {
                 let receipt = Receipt { id: event.id.clone(), replayed: false, result: None, standing };
                 Ok(Admitted { receipt, unsent: Some(event) })
             }
-            Admission::Duplicate(first) => self.again(*first, row, event, standing),
+            Admission::Duplicate(first) => {
+                answer_duplicate(*first, &row, event, self.is_keyed_by_header(flow), standing)
+            }
         }
     }
 
-    /// The first answer again, or the result once there is one.
-    fn again(&self, first: Row, second: Row, event: Event, standing: Option<Decision>) -> Result<Admitted, Rejection> {
-        // Fields say what the event is. A header says only that it is the same, and may be wrong.
-        if self.is_keyed_by_header(&event) && first.fingerprint != second.fingerprint {
-            return Err(Rejection::KeyReused);
-        }
-        // The event may be on the queue already, or the first invocation crashed before it sent it. A second copy
-        // is harmless: SQS drops it within five minutes, the processor's claim does so afterwards.
-        let unsent = (first.state == State::Queued).then_some(Event { replay: first.replay, ..event });
-        let result = (first.state == State::Succeeded).then(|| first.results());
-        Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
-    }
-
-    fn is_keyed_by_header(&self, event: &Event) -> bool {
-        let flow = self.intake.flows.flow(&event.flow);
-        flow.is_some_and(|flow| flow.key.header != Header::Ignored) && self.idempotency_key().is_some()
+    fn is_keyed_by_header(&self, flow: &Flow) -> bool {
+        flow.key.header != Header::Ignored && self.idempotency_key().is_some()
     }
 
     fn idempotency_key(&self) -> Option<&str> {
@@ -199,8 +169,7 @@ impl Context<'_> {
     }
 
     /// Trims and keys a document.
-    fn event(&self, document: Document) -> Result<Event, Rejection> {
-        let flow = self.route(&document).ok_or(Rejection::UnknownType)?;
+    fn event(&self, flow: &Flow, document: ParsedBody) -> Result<Event, Rejection> {
         let version = flow.version_of(&document.body).ok_or(Rejection::UnknownVersion)?;
         let contract = self.intake.contracts.get(flow, version).ok_or(Rejection::UnknownVersion)?;
         let id = self.provider_id(&document);
@@ -211,7 +180,7 @@ impl Context<'_> {
 
     /// The provider's own id of the event, from signed content. A header names the delivery: in a batch it
     /// would make one event of all.
-    fn provider_id(&self, document: &Document) -> Option<String> {
+    fn provider_id(&self, document: &ParsedBody) -> Option<String> {
         match self.source().ok()?.id_at.as_ref()? {
             IdAt::Field(field) => Some(field.of(&document.body)?.as_str()?.to_owned()),
             IdAt::Header { .. } if self.in_batch => None,
@@ -220,7 +189,7 @@ impl Context<'_> {
     }
 
     /// The flow of a document. Only the path or signed content chooses it; an unsigned header never does.
-    fn route(&self, document: &Document) -> Option<&Flow> {
+    fn route(&self, document: &ParsedBody) -> Option<&Flow> {
         let signed = || match document.cloud_event {
             true => document.body["type"].as_str(),
             false => self.source().ok()?.type_at.of(&document.body)?.as_str(),

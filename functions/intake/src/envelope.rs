@@ -45,7 +45,7 @@ impl Form {
 
 /// One event as its sender wrote it, verified and not yet checked against its schema.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Document {
+pub(crate) struct ParsedBody {
     /// Whether the type stands where CloudEvents puts it, and not where the source does.
     pub(crate) cloud_event: bool,
     /// The whole document.
@@ -53,7 +53,7 @@ pub(crate) struct Document {
 }
 
 /// The one event of a delivery.
-pub(crate) fn open(delivery: &Delivery, form: Form, form_field: Option<&str>) -> Result<Document, Rejection> {
+pub(crate) fn open(delivery: &Delivery, form: Form, form_field: Option<&str>) -> Result<ParsedBody, Rejection> {
     let body = match form {
         Form::Fields => form_value(&delivery.body, form_field.ok_or(Rejection::UnsupportedMediaType)?)?,
         _ => json::parse(&delivery.body).ok_or(Rejection::Malformed)?,
@@ -61,25 +61,25 @@ pub(crate) fn open(delivery: &Delivery, form: Form, form_field: Option<&str>) ->
     match form {
         Form::CloudEvent => cloud_event(body),
         Form::Json if delivery.headers.get("ce-specversion").is_some() => binary(delivery, body),
-        Form::Json | Form::Fields => Ok(Document { cloud_event: false, body }),
+        Form::Json | Form::Fields => Ok(ParsedBody { cloud_event: false, body }),
         Form::CloudEvents => Err(Rejection::UnsupportedMediaType),
     }
 }
 
 /// The events of a batch, in order. A bad event does not spoil its neighbours.
-pub(crate) fn open_batch(delivery: &Delivery, form: Form) -> Result<Vec<Result<Document, Rejection>>, Rejection> {
+pub(crate) fn open_batch(delivery: &Delivery, form: Form) -> Result<Vec<Result<ParsedBody, Rejection>>, Rejection> {
     let Some(Value::Array(items)) = json::parse(&delivery.body) else { return Err(Rejection::NotABatch) };
     if !(1..=MAX_BATCH).contains(&items.len()) {
         return Err(Rejection::NotABatch);
     }
     let open = |body| match form {
         Form::CloudEvents => cloud_event(body),
-        _ => Ok(Document { cloud_event: false, body }),
+        _ => Ok(ParsedBody { cloud_event: false, body }),
     };
     Ok(items.into_iter().map(open).collect())
 }
 
-fn cloud_event(mut body: Value) -> Result<Document, Rejection> {
+fn cloud_event(mut body: Value) -> Result<ParsedBody, Rejection> {
     let text = |name: &str| body[name].as_str().is_some_and(|text| !text.is_empty());
     if body["specversion"] != "1.0" || !["id", "source", "type"].into_iter().all(text) {
         return Err(Rejection::Malformed);
@@ -92,15 +92,15 @@ fn cloud_event(mut body: Value) -> Result<Document, Rejection> {
         let bytes = encoded.as_str().and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(Rejection::Malformed)?;
         body["data"] = json::parse(&bytes).ok_or(Rejection::Malformed)?;
     }
-    Ok(Document { cloud_event: true, body })
+    Ok(ParsedBody { cloud_event: true, body })
 }
 
-fn binary(delivery: &Delivery, data: Value) -> Result<Document, Rejection> {
+fn binary(delivery: &Delivery, data: Value) -> Result<ParsedBody, Rejection> {
     let event_type = delivery.event_type.as_deref().ok_or(Rejection::UnknownType)?;
     if delivery.headers.get("ce-specversion") != Some("1.0") {
         return Err(Rejection::Malformed);
     }
-    Ok(Document { cloud_event: true, body: json!({"type": event_type, "data": data}) })
+    Ok(ParsedBody { cloud_event: true, body: json!({"type": event_type, "data": data}) })
 }
 
 /// The JSON inside a form's field, as Slack's interactive callbacks have it.
@@ -157,7 +157,7 @@ mod tests {
     fn binary_mode_believes_the_path_and_the_body_alone() {
         let headers = [("ce-specversion", "1.0"), ("ce-type", "forged"), ("ce-id", "forged")];
         let document = open(&delivery(Some("t"), &headers, r#"{"a":1}"#), Form::Json, None);
-        let expected = Document { cloud_event: true, body: json!({"type": "t", "data": {"a": 1}}) };
+        let expected = ParsedBody { cloud_event: true, body: json!({"type": "t", "data": {"a": 1}}) };
         assert_eq!(document, Ok(expected));
         let unnamed = open(&delivery(None, &headers, r#"{"a":1}"#), Form::Json, None);
         assert_eq!(unnamed, Err(Rejection::UnknownType));

@@ -14,9 +14,10 @@ use shared::base::machine::Chance;
 use shared::base::trace::Trace;
 use tracing::{error, info, warn};
 
-use crate::accept::{Intake, Receipt, accept, accept_batch};
+use crate::accept::{Intake, accept, accept_batch};
 use crate::problem::{POLICY, ProblemDetails};
-use crate::receipts::receipt;
+use crate::receipt::Receipt;
+use crate::receipt_lookup::receipt;
 use crate::rejection::Rejection;
 
 /// The route keys of API Gateway that are not about one event. `infra/template.yaml` has them all.

@@ -2,16 +2,19 @@
 //!
 //! It never waits for anything downstream. An event that it answers with 202 is in the ledger and on the queue.
 
-mod accept;
-mod envelope;
 mod http;
-mod json;
-mod problem;
+mod accept;
 mod signature;
-mod receipts;
+mod envelope;
+mod json;
+mod duplicate;
+mod receipt;
+mod receipt_lookup;
+mod problem;
 mod rejection;
 
-pub use accept::{Contracts, Intake, Receipt, accept, accept_batch};
+pub use accept::{Contracts, Intake, accept, accept_batch};
 pub use http::handle;
-pub use receipts::receipt;
+pub use receipt::Receipt;
+pub use receipt_lookup::receipt;
 pub use rejection::Rejection;

@@ -10,7 +10,7 @@ use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
 use tracing::{error, warn};
 
 use crate::ends::{bury, send_letter};
-use crate::permits::pause_of_integration;
+use crate::pause::pause_of_integration;
 use crate::run::run;
 use crate::work::{MessageFate, Run, Work};
 

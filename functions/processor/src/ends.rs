@@ -13,7 +13,7 @@ use shared::ledger::queue::{DeadLetter, OUTAGE_DELAY, Received};
 use shared::ledger::{Closed, Death, Lease, Reason, State};
 use shared::limits::pressure::Deferral;
 use shared::operate::metric::Fact;
-use shared::operate::stale;
+use shared::operate::stale_guard;
 use tracing::{error, info};
 
 use crate::work::{MessageFate, Processor, Run, Work};
@@ -64,7 +64,7 @@ pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, Wri
 /// Closes the event: every effect is done.
 pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
     let Run { work, flow, lease, .. } = run;
-    stale::apply(&*work.processor.latest, flow, work.event, work.now()).await?;
+    stale_guard::apply(&*work.processor.latest, flow, work.event, work.now()).await?;
     close(work, lease.succeed(flow.ttl, work.now())).await?;
     count_settled(work, &flow.name, State::Succeeded);
     Ok(MessageFate::Done)

@@ -13,7 +13,8 @@
 //! - [`ends`]: how a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
 //! - [`action`]: what one effect does: a call, an upsert, a decision.
 //! - [`partner`]: one request to a partner: the token, and the time that is left.
-//! - [`permits`]: permits to call a partner: pauses, the gate, and giving a permit back.
+//! - [`permits`]: leave to call a partner: the gate, and giving a permit back.
+//! - [`pause`]: what an operator has paused, and for how long that holds an event back.
 //! - [`safe_mode`]: safe mode, turned on by an open breaker.
 //! - [`work`]: the ports, the event and its run, which all of these are given.
 
@@ -29,6 +30,7 @@ mod ends;
 mod action;
 mod partner;
 mod permits;
+mod pause;
 mod safe_mode;
 mod work;
 

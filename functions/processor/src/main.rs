@@ -6,14 +6,14 @@ use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle};
 use shared::adapters::aws::{
-    DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLatest, DynamoLedger, DynamoLimits, DynamoPressure,
-    SqsDeadLetters, SqsEvents, SsmSecrets, aws,
+    DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
+    DynamoPressure, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
 };
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::adapters::{HttpPartners, MaxMindPlaces};
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::time::Timestamp;
-use shared::effects::findings::Findings;
+use shared::effects::enrichment::Findings;
 use shared::limits::pressure::Gate;
 use shared::operate::switchboard::Switchboard;
 
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Error> {
     let aws = aws().await;
     let ledger = DynamoLedger::new(&aws, table);
     let events = SqsEvents::new(&aws, queue);
-    let board = DynamoBoard::new(&aws, &limits);
+    let board = DynamoDocument::new(&aws, &limits);
     let pressure = DynamoPressure::new(&aws, &limits);
     let gate = Gate::new(
         Box::new(DynamoLimits::new(&aws, &limits)),

@@ -1,14 +1,11 @@
 //! Permits to call a partner: pauses, the gate, and giving a permit back.
 
-use std::time::Duration;
-
-use shared::base::time::Timestamp;
-use shared::flows::{Effect, Flow, Integration};
-use shared::limits::pressure::{CallEnd, Deferral, DeferralReason, Permit};
+use shared::flows::{Effect, Integration};
+use shared::limits::pressure::{CallEnd, Deferral, Permit};
 use shared::operate::metric::Fact;
-use shared::operate::switchboard::Switch;
 use tracing::warn;
 
+use crate::pause::pause_of_integration;
 use crate::safe_mode::enter_safe_mode_on_open_breaker;
 use crate::work::{Permits, Work};
 
@@ -61,23 +58,3 @@ pub(crate) async fn leave(work: &Work<'_>, name: &str, permit: Permit, end: Call
         enter_safe_mode_on_open_breaker(work, name, change).await;
     }
 }
-
-/// The deferral of a flow's events, if an operator paused it.
-pub(crate) fn pause_of_flow(work: &Work<'_>, flow: &Flow) -> Option<Deferral> {
-    let now = work.now();
-    work.board.board().paused_flow(&flow.name, now).map(|switch| until_resumed(switch, now))
-}
-
-/// The deferral of calls to a partner, if an operator paused it.
-pub(crate) fn pause_of_integration(work: &Work<'_>, name: &str) -> Option<Deferral> {
-    let now = work.now();
-    work.board.board().paused_integration(name, now).map(|switch| until_resumed(switch, now))
-}
-
-/// The deferral of a paused event. An operator may resume it sooner than its end, so it comes back before long.
-fn until_resumed(switch: &Switch, now: Timestamp) -> Deferral {
-    let left = switch.until.map_or(PAUSED_FOR, |until| until.since(now));
-    Deferral { after: left.min(PAUSED_FOR), why: DeferralReason::Paused }
-}
-
-const PAUSED_FOR: Duration = Duration::from_secs(10);

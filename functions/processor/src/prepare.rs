@@ -19,7 +19,7 @@ use shared::flows::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::ledger::plan::Plan;
 use shared::ledger::{Lease, Reason};
 use shared::limits::pressure::{Deferral, DeferralReason};
-use shared::operate::{approval, stale};
+use shared::operate::{approval, stale_guard};
 use tracing::warn;
 
 use crate::ends::Stop;
@@ -49,10 +49,10 @@ pub(crate) async fn prepare<'r>(run: &mut Run<'r>) -> Result<Option<Stop<'r>>, W
 /// The reason why a replay is stale, if a newer event of its entity was applied. The operator who sent it could
 /// not know of events that were still on the queue.
 async fn overtaken(work: &Work<'_>, flow: &Flow) -> Result<Option<String>, Unavailable> {
-    if !stale::is_judged(flow, work.event) {
+    if !stale_guard::is_judged(flow, work.event) {
         return Ok(None);
     }
-    stale::overtaken(&*work.processor.latest, flow, work.event).await
+    stale_guard::overtaken(&*work.processor.latest, flow, work.event).await
 }
 
 /// The judgement of the flow's guards, in their order. `None` says that all let the event pass.

@@ -7,7 +7,7 @@ use crate::call::call;
 use crate::ends::{Stop, end, succeed};
 use crate::intend::intend;
 use crate::look_up::look_up;
-use crate::permits::pause_of_flow;
+use crate::pause::pause_of_flow;
 use crate::prepare::prepare;
 use crate::work::{MessageFate, Run};
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use shared::arrival::event::Event;
 use shared::arrival::secrets::Secrets;
+use shared::base::document::DocumentStore;
 use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::effects::cap::Caps;
 use shared::effects::contact::{ContactId, Contacts};
-use shared::effects::findings::{Findings, Places};
+use shared::effects::enrichment::{Findings, Places};
 use shared::effects::request::Partners;
 use shared::flows::template::TemplateError;
 use shared::flows::{ContactRef, Flow, Flows};
@@ -19,8 +20,8 @@ use shared::ledger::{Claims, Lease, Records};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Gate, Permit};
 use shared::operate::metric::{Fact, Metrics};
-use shared::operate::stale::{self, Latest};
-use shared::operate::switchboard::{Boards, InForce, Switchboard};
+use shared::operate::stale_guard::{self, Latest};
+use shared::operate::switchboard::{Board, InForce, Switchboard};
 
 /// The ports of the processor.
 pub struct Processor {
@@ -37,7 +38,7 @@ pub struct Processor {
     /// The switchboard in force.
     pub switchboard: Switchboard,
     /// The switchboard's store, to turn safe mode on when a breaker opens.
-    pub boards: Box<dyn Boards>,
+    pub boards: Box<dyn DocumentStore<Board>>,
     /// The counters of frequency caps.
     pub caps: Box<dyn Caps>,
     /// The ledger's records, for events that await approval.
@@ -115,7 +116,7 @@ impl Work<'_> {
 
     /// Whether a guard, an enrichment or an approval stands before the first effect.
     pub(crate) fn needs_preparation(&self, flow: &Flow) -> bool {
-        flow.needs_preparation() || stale::is_judged(flow, self.event)
+        flow.needs_preparation() || stale_guard::is_judged(flow, self.event)
     }
 
     /// Whether a flow's safe mode is on.

@@ -23,7 +23,7 @@ use shared::operate::requeue::{Record, RequeueError};
 use tracing::{info, warn};
 
 use crate::operations::{Failure, decline};
-use crate::{Replay, send};
+use crate::{Replay, send_again};
 
 /// The most events that one tick replays: it ends well within an invocation.
 const MAX_TICK: u32 = 20;
@@ -145,7 +145,7 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
         Err(RequeueError::Declined(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let held_back = record.event.is_none() || send::overtaken(replay, &record).await?.is_some();
+    let held_back = record.event.is_none() || send_again::overtaken(replay, &record).await?.is_some();
     Ok((!held_back).then_some(record))
 }
 

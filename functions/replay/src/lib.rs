@@ -10,28 +10,29 @@ mod lists;
 mod operations;
 mod plans;
 mod schedule;
-mod send;
+mod send_again;
 mod switches;
-mod version;
+mod row_version;
 mod view;
-mod widget;
+mod console;
 
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
+use shared::base::document::DocumentStore;
 use shared::base::machine::{Chance, Clock, Sleep};
 use shared::flows::Flows;
 use shared::ledger::Records;
-use shared::ledger::batch::BatchStore;
+use shared::ledger::batch::Batches;
 use shared::ledger::queue::{Depths, Queue, Ticks, Visibility};
 use shared::limits::rates::Limiter;
-use shared::operate::stale::Latest;
-use shared::operate::switchboard::Boards;
+use shared::operate::stale_guard::Latest;
+use shared::operate::switchboard::Board;
 
+pub use console::{Access, Console};
 pub use letters::park_batch;
 pub use operations::{EffectVerdict, Failure, Operation, QuestionSeen, operate};
 pub use plans::PlanSeen;
 pub use switches::Span;
-pub use widget::{Access, Console};
 
 /// The ports of the replay function.
 pub struct Replay {
@@ -44,7 +45,7 @@ pub struct Replay {
     /// The depth of the queue of events.
     pub depths: Box<dyn Depths>,
     /// The batches of replays.
-    pub batches: Box<dyn BatchStore>,
+    pub batches: Box<dyn DocumentStore<Batches>>,
     /// The ticks that drive the batches.
     pub ticks: Box<dyn Ticks>,
     /// The visibility of dead letters, to postpone the lane's tick.
@@ -56,7 +57,7 @@ pub struct Replay {
     /// Short sleeps, between two replays of a batch.
     pub sleep: Box<dyn Sleep>,
     /// The switchboard, to be turned.
-    pub boards: Box<dyn Boards>,
+    pub boards: Box<dyn DocumentStore<Board>>,
     /// The flows, against which switches are checked.
     pub flows: Flows,
     /// The clock.
@@ -77,11 +78,11 @@ pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, S
         sign(&mut payload, caller);
     }
     if payload["describe"] == true {
-        return Ok(Value::from(widget::DESCRIPTION));
+        return Ok(Value::from(console::DESCRIPTION));
     }
     let unread = payload["op"] == "schedule";
-    let answer = match widget::WidgetCall::of(&payload) {
-        Some(call) => widget::answer(console, &call).await,
+    let answer = match console::WidgetCall::of(&payload) {
+        Some(call) => console::answer(console, &call).await,
         None if console.access == Access::Operate => handle(console.replay, payload).await,
         None => {
             json!({"error": "this function only shows the dashboard's widget: nothing was done; operators invoke the replay function"})

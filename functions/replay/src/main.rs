@@ -5,9 +5,7 @@ use std::path::Path;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use replay::{Access, Console, Replay, serve};
 use serde_json::Value;
-use shared::adapters::aws::{
-    DynamoBatches, DynamoBoard, DynamoLatest, DynamoLedger, DynamoLimits, SqsDeadLetters, SqsEvents, aws,
-};
+use shared::adapters::aws::{DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits, SqsDeadLetters, SqsEvents, aws};
 use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::limits::rates::Limiter;
 
@@ -32,8 +30,8 @@ async fn main() -> Result<(), Error> {
         queue: Box::new(events.clone()),
         depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, &limits)),
-        boards: Box::new(DynamoBoard::new(&aws, &limits)),
-        batches: Box::new(DynamoBatches::new(&aws, &limits)),
+        boards: Box::new(DynamoDocument::new(&aws, &limits)),
+        batches: Box::new(DynamoDocument::new(&aws, &limits)),
         ticks: Box::new(dead_letters.clone()),
         visibility: Box::new(dead_letters),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, &limits))),

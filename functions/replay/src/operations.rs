@@ -14,7 +14,7 @@ use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
 use crate::schedule;
 use crate::switches::{self, Span};
-use crate::{Replay, lane, send, version, view};
+use crate::{Replay, lane, row_version, send_again, view};
 
 /// An operator's request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -369,7 +369,7 @@ async fn replay_one(
     seen: Option<&str>,
 ) -> Result<Value, Failure> {
     let now = replay.clock.now();
-    let next = send::send_again(replay, id, seen, |row| row.replayed(sign_off, now)).await?;
+    let next = send_again::send_again(replay, id, seen, |row| row.replayed(sign_off, now)).await?;
     info!(event = %id, replay = next.replay, by = sign_off.by, "the event is on its way through the queue again");
     Ok(json!({"id": id, "state": next.state.as_str(), "replay": next.replay}))
 }
@@ -406,7 +406,7 @@ async fn drop_event(
 ) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let dropped = |row: Row| {
-        version::check(&row, seen)?;
+        row_version::check(&row, seen)?;
         let ttl = replay.flows.remembered(&row.flow);
         row.dropped(sign_off, ttl, now)
     };
@@ -434,7 +434,7 @@ async fn resolve(
         EffectVerdict::DidNotHappen => None,
     };
     let row = find(&*replay.records, id).await?;
-    version::check(&row, seen)?;
+    row_version::check(&row, seen)?;
     let next = row.clone().resolved(effect, happened, sign_off, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
     info!(event = %id, effect, by = sign_off.by, "an unknown effect was resolved");

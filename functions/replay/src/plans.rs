@@ -13,7 +13,7 @@ use tracing::info;
 
 use crate::lists::{MAX_LIMIT, oldest};
 use crate::operations::{Failure, decline};
-use crate::{Replay, send, version};
+use crate::{Replay, row_version, send_again};
 
 /// One event of a plan, as the operator saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -61,7 +61,7 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<Planned
     let mut plan = Vec::new();
     for id in ids {
         let record = Record::read(&*replay.records, id).await?;
-        let overtaken = send::overtaken(replay, &record).await?;
+        let overtaken = send_again::overtaken(replay, &record).await?;
         plan.push(plan_of_event(replay, record, overtaken));
     }
     Ok(plan)
@@ -112,7 +112,7 @@ async fn apply_one(replay: &Replay, planned: &PlannedEvent, sign_off: SignOff<'_
         return Err(decline(why));
     }
     let at = replay.clock.now();
-    Ok(send::send_again(replay, &planned.id, Some(&planned.version), |row| row.replayed(sign_off, at)).await?)
+    Ok(send_again::send_again(replay, &planned.id, Some(&planned.version), |row| row.replayed(sign_off, at)).await?)
 }
 
 fn plan_of_event(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> PlannedEvent {
@@ -135,7 +135,7 @@ fn plan_of_event(replay: &Replay, Record { row, event }: Record, overtaken: Opti
     let blocked = blocked.or_else(|| {
         Some(format!("the outcome of `{}` is unknown: look in the partner's records, then `resolve` it", unknown?))
     });
-    let version = version::of(&row);
+    let version = row_version::of(&row);
     let hash = fingerprint(&json!([row.id, version, plan.as_ref().map(Plan::hash), steps, blocked]));
     PlannedEvent { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
 }

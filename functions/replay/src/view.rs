@@ -5,7 +5,7 @@ use shared::arrival::event::Event;
 use shared::base::mask::preview;
 use shared::ledger::{Entry, Moment, Progress, Row};
 
-use crate::version;
+use crate::row_version;
 
 /// One event as a line of a list.
 pub(crate) fn line(row: &Row) -> Value {
@@ -15,7 +15,7 @@ pub(crate) fn line(row: &Row) -> Value {
         "state": row.state,
         "received_at": row.received_at.to_string(),
         "replays": row.replay,
-        "version": version::of(row),
+        "version": row_version::of(row),
         "trace_id": row.trace.id(),
     });
     if let Some(at) = row.parked_at {

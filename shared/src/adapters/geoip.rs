@@ -6,7 +6,7 @@ use std::path::Path;
 use maxminddb::{Reader, geoip2};
 use serde_json::{Map, Value};
 
-use crate::effects::findings::Places;
+use crate::effects::enrichment::Places;
 
 /// The database of places.
 pub struct MaxMindPlaces(Reader<Vec<u8>>);

@@ -4,7 +4,7 @@ pub mod guard;
 
 pub mod cap;
 pub mod contact;
-pub mod findings;
+pub mod enrichment;
 
 pub mod outcome;
 pub mod request;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::forms::text_or_map;
+use super::text_or_map::text_or_map;
 use super::{Field, Flow, Source, contract};
 use crate::base::suggest::suggest;
 use crate::base::time::{DurationText, Unit};

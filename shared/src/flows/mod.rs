@@ -8,7 +8,7 @@ pub mod retry;
 pub mod template;
 
 mod field;
-mod forms;
+mod text_or_map;
 mod hmac;
 mod key;
 mod source;
@@ -18,13 +18,13 @@ mod contact;
 mod effect;
 mod enrich;
 mod guard;
-mod safe;
+mod safe_mode;
 
 mod parse;
-mod reads;
+mod template_reads;
 #[cfg(feature = "schema")]
 pub mod schema;
-mod sentence;
+mod parse_error;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub use guard::{Cap, Consent, Expression, Guard, QuietHours};
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
 pub use parse::{File, Problem, Problems};
-pub use safe::{SafeMode, TightCap};
+pub use safe_mode::{SafeMode, TightCap};
 pub use source::{IdAt, Scheme, Source};
 
 use crate::base::retention::UNSETTLED_RETENTION;

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 use super::contract::Contract;
-use super::{Flow, Flows, approval, effect, enrich, guard, key, reads, safe, sentence};
+use super::{Flow, Flows, approval, effect, enrich, guard, key, parse_error, safe_mode, template_reads};
 use crate::base::locate::{Place, locate};
 use crate::base::retention::DEDUPLICATION_WINDOW;
 use crate::base::suggest::suggest;
@@ -117,7 +117,7 @@ impl Flows {
 }
 
 fn yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
-    serde_saphyr::from_str(&file.text).map_err(|error| sentence::problem(file, &error))
+    serde_saphyr::from_str(&file.text).map_err(|error| parse_error::problem(file, &error))
 }
 
 /// The file that a check of this place looks something up in.
@@ -159,8 +159,8 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     wrong.extend(guard::check(flow));
     wrong.extend(enrich::check(flow, all));
     wrong.extend(approval::check(flow, all));
-    wrong.extend(safe::check(flow));
-    wrong.extend(reads::check_flow(flow));
+    wrong.extend(safe_mode::check(flow));
+    wrong.extend(template_reads::check_flow(flow));
     wrong.extend(effect::check(flow, all));
     let policy = flow.retry.check();
     // A retry that outlives the key would run an event that its sender may send anew. Only the delays of

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::forms::text_or_map;
 #[cfg(feature = "schema")]
 use super::schema;
+use super::text_or_map::text_or_map;
 use super::{Field, File, Flows, Hmac, Problem, Problems, parse::Size};
 #[cfg(feature = "schema")]
 use crate::base::time::DurationText;

@@ -4,14 +4,12 @@
 //! is not dead any more, and an event that was replayed or parked after the batch began is not part of it. So
 //! a batch goes on after a crash where it was, and repeats nothing.
 
-use async_trait::async_trait;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Declined, Reason, Row, SignOff, State};
-use crate::base::document::Stored;
-use crate::base::errors::{Unavailable, WriteError};
+use crate::base::document::Document;
 use crate::base::time::Timestamp;
 
 /// A filter on parked events. A field that is absent lets every event through.
@@ -190,15 +188,18 @@ pub struct Batches(Vec<Batch>);
 /// The number of batches that the document keeps.
 const MAX_BATCHES: usize = 20;
 
+impl Document for Batches {
+    const NAME: &'static str = "batches";
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 impl Batches {
     /// Reads the document. A document that is not readable counts as empty: the ledger knows what was replayed.
     pub fn read(text: &str) -> Batches {
         serde_json::from_str(text).unwrap_or_default()
-    }
-
-    /// The document as JSON.
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// The batches, the newest first.
@@ -235,17 +236,6 @@ impl Batches {
         change(batch.ok_or_else(|| Declined(format!("there is no batch {id}: `status` lists the newest")))?)?;
         Ok(self)
     }
-}
-
-/// The store of the batches' document.
-#[async_trait]
-pub trait BatchStore: Send + Sync {
-    /// The document as it is now, or `None` before the first write.
-    async fn read(&self) -> Result<Option<Stored>, Unavailable>;
-
-    /// Writes the document in the place of the version that was seen, 0 where there was none, and returns the
-    /// new version. `Fenced` if another writer was faster.
-    async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError>;
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Death, Entry, Moment, Noop, Progress, Reason, Row, State};
 use crate::base::time::Timestamp;
-use crate::flows::{Effect, Flow, Flows, Guarantee, Lookup};
+use crate::flows::Effect;
 
 /// A worker's claim on an event.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub struct Lease {
     pub(super) row: Row,
     /// The effects whose intents were written under this lease. An intent that is older than the lease
     /// belongs to a worker that is gone.
-    intended: BTreeSet<String>,
+    pub(super) intended: BTreeSet<String>,
 }
 
 /// A lease at its end: the row as the worker leaves it.
@@ -95,23 +95,6 @@ impl Closed {
     pub fn row(&self) -> &Row {
         &self.0
     }
-}
-
-/// The next step of a lease.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Next<'f> {
-    /// Call these effects, side by side: their intents are recorded.
-    Call(Vec<&'f Effect>),
-    /// Record the intents to call these effects.
-    Intend(Vec<&'f Effect>),
-    /// Ask the partner whether this effect happened.
-    Lookup(&'f Effect, &'f Lookup),
-    /// Wait until then: the partner cannot be asked earlier whether the effect happened.
-    Wait(Timestamp),
-    /// Bury the event: the outcome of this effect is unknown, and it must not be tried again.
-    Unknown(&'f Effect, String),
-    /// Close the lease: every effect is done.
-    Finish,
 }
 
 impl Lease {
@@ -142,41 +125,6 @@ impl Lease {
     /// The number of attempts of an effect.
     pub fn attempts(&self, effect: &Effect) -> u32 {
         self.row.effects.get(&effect.id).map_or(0, |entry| entry.attempts)
-    }
-
-    /// The next step. An effect waits for the effects that it needs; an effect that is done is never done again.
-    pub fn next<'f>(&self, flow: &'f Flow, flows: &Flows, now: Timestamp) -> Next<'f> {
-        let open: Vec<&Effect> = flow.effects.iter().filter(|effect| !self.is_done(&effect.id)).collect();
-        let ready = open.iter().filter(|effect| flow.needs(effect).iter().all(|need| self.is_done(need)));
-        let next: Vec<Next<'f>> = ready.map(|effect| self.next_of(effect, flows, now)).collect();
-        merge(next)
-    }
-
-    fn next_of<'f>(&self, effect: &'f Effect, flows: &Flows, now: Timestamp) -> Next<'f> {
-        let Some(entry) = self.row.effects.get(&effect.id) else { return Next::Intend(vec![effect]) };
-        match &entry.progress {
-            Progress::Intent if self.intended.contains(&effect.id) => Next::Call(vec![effect]),
-            // The worker that recorded the intent is gone. An intent without an outcome is unknown.
-            Progress::Intent => self.doubt(effect, entry, "the worker was lost during the call", flows, now),
-            Progress::Unknown { error } => self.doubt(effect, entry, error, flows, now),
-            Progress::Failed { error } if entry.doubtful => self.doubt(effect, entry, error, flows, now),
-            Progress::Failed { .. } | Progress::Skipped | Progress::Done { .. } => Next::Intend(vec![effect]),
-        }
-    }
-
-    /// The next step for an effect whose outcome is unknown, by what its partner guarantees.
-    fn doubt<'f>(&self, effect: &'f Effect, entry: &Entry, error: &str, flows: &Flows, now: Timestamp) -> Next<'f> {
-        match (flows.trust(effect, entry.since, now), &effect.lookup) {
-            (Guarantee::Native, _) => Next::Intend(vec![effect]),
-            (Guarantee::Lookup, Some(lookup)) if entry.at + lookup.after > now => Next::Wait(entry.at + lookup.after),
-            (Guarantee::Lookup, Some(lookup)) => Next::Lookup(effect, lookup),
-            _ => Next::Unknown(effect, error.to_owned()),
-        }
-    }
-
-    fn is_done(&self, effect: &str) -> bool {
-        let entry = self.row.effects.get(effect);
-        entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. } | Progress::Skipped))
     }
 
     /// Records the intent to call an effect. A doubt about an earlier call stays until a call is done.
@@ -319,29 +267,5 @@ impl Lease {
     fn note(&mut self, effect: &Effect, now: Timestamp, what: &str) {
         let what = format!("{} {}: {what}", effect.id, self.attempts(effect));
         self.row.note(now, what);
-    }
-}
-
-/// The one step for all effects that are ready: first a step that ends the run, then lookups, then intents, so
-/// that the effects that can be called are called together.
-fn merge(steps: Vec<Next<'_>>) -> Next<'_> {
-    let (mut calls, mut intents, mut wait) = (Vec::new(), Vec::new(), None);
-    let mut lookup = None;
-    for step in steps {
-        match step {
-            Next::Unknown(..) => return step,
-            Next::Lookup(..) => lookup = lookup.or(Some(step)),
-            Next::Intend(effects) => intents.extend(effects),
-            Next::Call(effects) => calls.extend(effects),
-            Next::Wait(until) => wait = wait.min(Some(until)).or(Some(until)),
-            Next::Finish => (),
-        }
-    }
-    match (lookup, intents.is_empty(), calls.is_empty(), wait) {
-        (Some(lookup), ..) => lookup,
-        (None, false, ..) => Next::Intend(intents),
-        (None, true, false, _) => Next::Call(calls),
-        (None, true, true, Some(until)) => Next::Wait(until),
-        (None, true, true, None) => Next::Finish,
     }
 }

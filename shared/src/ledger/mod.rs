@@ -19,9 +19,11 @@
 //! late cannot undo a later one.
 
 mod row;
-pub(crate) mod text;
+mod dead_reason;
+pub(crate) mod json_text;
 
 mod lease;
+mod next_step;
 
 mod approval;
 mod parked;
@@ -32,7 +34,9 @@ pub mod plan;
 pub mod queue;
 mod store;
 
-pub use lease::{Claim, Closed, Lease, Next, NotClaimed};
+pub use dead_reason::{Death, Reason};
+pub use lease::{Claim, Closed, Lease, NotClaimed};
+pub use next_step::{Next, WORKER_LOST};
 pub use parked::{Declined, SHARDS, SignOff};
-pub use row::{Ask, Death, Entry, Moment, Noop, Progress, Reason, Row, State};
+pub use row::{Ask, Entry, Moment, Noop, Progress, Row, State};
 pub use store::{Admission, Admissions, Claims, Records, Rows};

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::locked;
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
-use crate::operate::stale::Latest;
+use crate::operate::stale_guard::Latest;
 
 /// The latest events in memory.
 #[derive(Clone, Debug, Default)]

@@ -6,6 +6,7 @@
 mod budgets;
 mod caps;
 mod contacts;
+mod documents;
 mod latest;
 mod ledger;
 mod limits;
@@ -13,7 +14,6 @@ mod metrics;
 mod partners;
 mod pressure;
 mod queue;
-mod switchboard;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 pub use budgets::ModelBudgets;
 pub use caps::ModelCaps;
 pub use contacts::ModelContacts;
+pub use documents::ModelDocument;
 pub use latest::ModelLatest;
 pub use ledger::{ModelLedger, RowChange};
 pub use limits::ModelLimits;
@@ -34,14 +35,13 @@ pub use metrics::ModelMetrics;
 pub use partners::{ModelPartners, Script};
 pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
-pub use switchboard::{ModelBatches, ModelBoard};
 
 use crate::arrival::secrets::SecretStore;
 use crate::arrival::signature::Secret;
 use crate::base::errors::Unavailable;
 use crate::base::machine::{Chance, Clock, Sleep};
 use crate::base::time::Timestamp;
-use crate::effects::findings::Places;
+use crate::effects::enrichment::Places;
 
 /// A clock that stands still until a test advances it.
 #[derive(Clone, Debug)]

@@ -3,5 +3,5 @@
 pub mod approval;
 pub mod metric;
 pub mod requeue;
-pub mod stale;
+pub mod stale_guard;
 pub mod switchboard;

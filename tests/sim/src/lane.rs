@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures::executor::block_on;
 use replay::{Failure, Operation, PlanSeen, operate};
 use serde_json::Value;
+use shared::base::document::DocumentStore as _;
 use shared::base::id::EventId;
-use shared::ledger::batch::{Batch, BatchProgress, BatchStore as _, Batches, Filter};
+use shared::ledger::batch::{Batch, BatchProgress, Batches, Filter};
 use shared::ledger::{Row, State};
 
 use crate::containers::{InvocationEnd, LoadedFunction, REPLAY_TIMEOUT};

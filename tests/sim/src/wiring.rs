@@ -6,22 +6,23 @@ use intake::Intake;
 use processor::Processor;
 use replay::Replay;
 use shared::arrival::secrets::CachedSecrets;
+use shared::base::document::DocumentStore;
 use shared::effects::cap::Caps;
 use shared::effects::contact::Contacts;
-use shared::effects::findings::Findings;
+use shared::effects::enrichment::Findings;
 use shared::effects::request::Partners;
-use shared::ledger::batch::BatchStore;
+use shared::ledger::batch::Batches;
 use shared::ledger::queue::{DeadLetters, Queue, Ticks, Visibility};
 use shared::ledger::{Admissions, Claims, Records, Rows};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Breakers, Gate, Slots};
 use shared::limits::rates::{Limiter, Limits};
 use shared::model::{
-    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLedger, ModelLimits,
-    ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
+    ModelBudgets, ModelCaps, ModelContacts, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelMetrics,
+    ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
-use shared::operate::stale::Latest;
-use shared::operate::switchboard::{BoardStore, Boards, Switchboard};
+use shared::operate::stale_guard::Latest;
+use shared::operate::switchboard::{Board, Switchboard};
 
 use crate::containers::LEASE;
 use crate::mutation::Mutation;
@@ -40,11 +41,11 @@ pub struct Models {
     pub(crate) limits: ModelLimits,
     pub(crate) pressure: ModelPressure,
     pub(crate) budgets: ModelBudgets,
-    pub(crate) board: ModelBoard,
+    pub(crate) board: ModelDocument<Board>,
     pub(crate) contacts: ModelContacts,
     pub(crate) caps: ModelCaps,
     pub(crate) latest: ModelLatest,
-    pub(crate) batches: ModelBatches,
+    pub(crate) batches: ModelDocument<Batches>,
     pub(crate) secrets: ModelSecrets,
     pub(crate) partner: Arc<Partner>,
 }
@@ -70,7 +71,7 @@ pub struct ContainerPorts {
     /// Drives batches on.
     pub ticks: Box<dyn Ticks>,
     /// The batches.
-    pub batches: Box<dyn BatchStore>,
+    pub batches: Box<dyn DocumentStore<Batches>>,
     /// How much senders may send.
     pub sender_limits: Box<dyn Limits>,
     /// How often partners may be called.
@@ -84,9 +85,9 @@ pub struct ContainerPorts {
     /// How many retries a contact has.
     pub budgets: Box<dyn Budgets>,
     /// What stands behind the switchboard.
-    pub board: Box<dyn BoardStore>,
+    pub board: Box<dyn DocumentStore<Board>>,
     /// The switchboard, to be written.
-    pub boards: Box<dyn Boards>,
+    pub boards: Box<dyn DocumentStore<Board>>,
     /// The contacts.
     pub contacts: Box<dyn Contacts>,
     /// The caps.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use shared::base::time::Timestamp;
 use shared::flows::Flows;
 use shared::model::{
-    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelLatest, ModelLedger, ModelLimits, ModelPressure,
-    ModelQueue, ModelSecrets,
+    ModelBudgets, ModelCaps, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
+    ModelSecrets,
 };
 
 use crate::containers::{Container, Invocation, InvocationEnd, LoadedFunction, VISIBILITY};
@@ -53,7 +53,7 @@ impl SimWorld {
         let ledger = ModelLedger::default();
         let models = Models {
             caps: ModelCaps::beside(ledger.clone()),
-            batches: ModelBatches::default(),
+            batches: ModelDocument::default(),
             ledger,
             events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY)
                 .redrive_to(letters.clone(), setup.max_receives),
@@ -62,7 +62,7 @@ impl SimWorld {
             pressure: ModelPressure::default(),
             budgets: ModelBudgets::default(),
             latest: ModelLatest::default(),
-            board: ModelBoard::default(),
+            board: ModelDocument::default(),
             contacts: setup.scenario.known_contacts(),
             secrets: secrets(&versions),
             partner: Partner::new(versions.clone()),

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use shared::adapters::aws::{DynamoLatest, aws};
 use shared::base::time::Timestamp;
 use shared::model::ModelLatest;
-use shared::operate::stale::Latest;
+use shared::operate::stale_guard::Latest;
 
 use super::on_model_and_emulator;
 use crate::fixtures::NOW;

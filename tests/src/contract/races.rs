@@ -11,7 +11,7 @@ use processor::{MessageFate, Processor, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
 use shared::adapters::aws::{
-    DynamoBatches, DynamoBoard, DynamoBudgets, DynamoCaps, DynamoContacts, DynamoLatest, DynamoLedger, DynamoLimits,
+    DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
     DynamoPressure, SqsDeadLetters, SqsEvents, aws,
 };
 use shared::adapters::machine::{SystemChance, SystemClock};
@@ -20,7 +20,7 @@ use shared::arrival::key::Names;
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
-use shared::effects::findings::Findings;
+use shared::effects::enrichment::Findings;
 use shared::effects::outcome::{NoAnswer, PartnerAnswer};
 use shared::effects::request::{PartnerRequest, Partners};
 use shared::flows::Flows;
@@ -143,7 +143,7 @@ impl Arena {
             ledger: Box::new(self.ledger.clone()),
             visibility: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
             dead_letters: Box::new(SqsDeadLetters::new(&aws, self.queues.dead_letters_url())),
-            switchboard: Switchboard::new(Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's"))),
+            switchboard: Switchboard::new(Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's"))),
             budgets: Box::new(DynamoBudgets::new(&aws, table("LIMITS"))),
             gate: Gate::new(
                 Box::new(DynamoLimits::new(&aws, table("LIMITS"))),
@@ -153,7 +153,7 @@ impl Arena {
             ),
             secrets: Box::new(CachedSecrets::new(secrets, SystemClock)),
             partners: Box::new(self.partner.clone()),
-            boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
+            boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
             caps: Box::new(DynamoCaps::new(DynamoLedger::new(&aws, table("LEDGER")), table("LIMITS"))),
             records: Box::new(self.ledger.clone()),
             queue: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
@@ -308,8 +308,8 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         queue: Box::new(events.clone()),
         depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
-        boards: Box::new(DynamoBoard::named(&aws, table("LIMITS"), "nobody's")),
-        batches: Box::new(DynamoBatches::named(&aws, table("LIMITS"), "nobody's batches")),
+        boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
+        batches: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's batches")),
         ticks: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         visibility: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, table("LIMITS")))),

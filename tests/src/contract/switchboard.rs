@@ -5,25 +5,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::future::join_all;
 use serde_json::json;
-use shared::adapters::aws::{DynamoBoard, aws};
-use shared::base::document::Stored;
+use shared::adapters::aws::{DynamoDocument, aws};
+use shared::base::document::{Document as _, DocumentStore, Stored};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::ledger::SignOff;
-use shared::model::ModelBoard;
-use shared::operate::switchboard::{self, Board, BoardProblem, BoardStore, Boards, Subject, Switchboard, Turn};
+use shared::model::ModelDocument;
+use shared::operate::switchboard::{self, Board, BoardProblem, Subject, Switchboard, Turn};
 
 use super::on_model_and_emulator;
 use crate::fixtures::{ADA, NOW, flows, lead_routing};
 
-fn model() -> ModelBoard {
-    ModelBoard::default()
+fn model() -> ModelDocument<Board> {
+    ModelDocument::default()
 }
 
 /// A board that no other test and no earlier run knows.
-async fn emulator() -> DynamoBoard {
+async fn emulator() -> DynamoDocument<Board> {
     let table = std::env::var("LEDGERLINE_LIMITS_TABLE").expect("make test names the table");
     let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
-    DynamoBoard::named(&aws().await, table, format!("switchboard-{unique}"))
+    DynamoDocument::named(&aws().await, table, format!("switchboard-{unique}"))
 }
 
 on_model_and_emulator!(
@@ -41,7 +41,7 @@ fn attempts(attempts: u32) -> Board {
     Board::default().changed(&subject, Turn::Retry(change), ADA, &flows(), NOW).expect("a good override")
 }
 
-async fn what_was_put_is_read_with_its_version(boards: impl Boards) {
+async fn what_was_put_is_read_with_its_version(boards: impl DocumentStore<Board>) {
     assert_eq!(boards.read().await, Ok(None));
     for version in 1..=3 {
         let board = attempts(version);
@@ -50,7 +50,7 @@ async fn what_was_put_is_read_with_its_version(boards: impl Boards) {
     }
 }
 
-async fn a_version_that_moved_on_is_not_replaced(boards: impl Boards) {
+async fn a_version_that_moved_on_is_not_replaced(boards: impl DocumentStore<Board>) {
     assert_eq!(boards.put(&attempts(5), 1).await, Err(WriteError::Fenced), "there is none yet");
     boards.put(&attempts(5), 0).await.expect("the first");
     boards.put(&attempts(6), 1).await.expect("the second");
@@ -59,20 +59,20 @@ async fn a_version_that_moved_on_is_not_replaced(boards: impl Boards) {
     assert_eq!(boards.read().await.expect("an answer").map(|stored| stored.version), Some(2));
 }
 
-async fn a_repeated_write_is_harmless(boards: impl Boards) {
+async fn a_repeated_write_is_harmless(boards: impl DocumentStore<Board>) {
     for seen in [0, 0, 1, 1] {
         assert_eq!(boards.put(&attempts(5), seen).await, Ok(seen + 1));
     }
 }
 
-async fn of_many_at_once_one_is_written(boards: impl Boards) {
+async fn of_many_at_once_one_is_written(boards: impl DocumentStore<Board>) {
     let changes: Vec<Board> = (1..=20).map(attempts).collect();
     let written = join_all(changes.iter().map(|change| boards.put(change, 0))).await;
     assert_eq!(written.iter().filter(|written| **written == Ok(1)).count(), 1);
     assert!(written.iter().all(|written| matches!(written, Ok(1) | Err(WriteError::Fenced))));
 }
 
-async fn of_many_who_turn_at_once_each_is_remembered_once(boards: impl Boards) {
+async fn of_many_who_turn_at_once_each_is_remembered_once(boards: impl DocumentStore<Board>) {
     let (flows, turns) = (flows(), [(Subject::All, Turn::Resume)]);
     let people = ["ada", "bob", "cleo", "dan", "eve"];
     let turn = |by| switchboard::turn(&boards, &turns, SignOff { by, ..ADA }, &flows, NOW);
@@ -86,7 +86,7 @@ async fn of_many_who_turn_at_once_each_is_remembered_once(boards: impl Boards) {
 
 async fn a_change_is_in_force_within_seconds_and_can_be_taken_back<B>(boards: B)
 where
-    B: Boards + Clone + 'static,
+    B: DocumentStore<Board> + Clone + 'static,
 {
     let (switchboard, flow) = (Switchboard::new(Box::new(boards.clone())), lead_routing());
     let in_force = async |secs| {
@@ -130,17 +130,14 @@ async fn a_scribble_or_an_outage_keeps_the_last_good_board() {
 }
 
 /// A store whose first write lands and is overtaken before the SDK repeats it, so that it is told as lost.
-struct Overtaken(ModelBoard);
+struct Overtaken(ModelDocument<Board>);
 
 #[async_trait]
-impl BoardStore for Overtaken {
+impl DocumentStore<Board> for Overtaken {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         self.0.read().await
     }
-}
 
-#[async_trait]
-impl Boards for Overtaken {
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
         let written = self.0.put(board, seen).await?;
         if seen > 0 {

@@ -12,16 +12,16 @@ use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
 use shared::base::id::EventId;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
-use shared::effects::findings::Findings;
+use shared::effects::enrichment::Findings;
 use shared::flows::{Flow, Flows};
 use shared::ledger::{Row, Rows};
 use shared::limits::pressure::Gate;
 use shared::limits::rates::Limiter;
 use shared::model::{
-    Delivered, ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelLatest,
+    Delivered, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelDocument, ModelLatest,
     ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
 };
-use shared::operate::switchboard::Switchboard;
+use shared::operate::switchboard::{Board, Switchboard};
 
 use crate::fixtures::{NOW, files};
 
@@ -43,7 +43,7 @@ pub(crate) struct World {
     pub(crate) partners: ModelPartners,
     pub(crate) limits: ModelLimits,
     pub(crate) pressure: ModelPressure,
-    pub(crate) board: ModelBoard,
+    pub(crate) board: ModelDocument<Board>,
     pub(crate) metrics: ModelMetrics,
     pub(crate) contacts: ModelContacts,
     pub(crate) secrets: ModelSecrets,
@@ -66,7 +66,7 @@ impl World {
         let partners = ModelPartners::new(clock.clone());
         let limits = ModelLimits::default();
         let pressure = ModelPressure::default();
-        let board = ModelBoard::default();
+        let board = ModelDocument::default();
         let metrics = ModelMetrics::default();
         let contacts = ModelContacts::default();
         let secrets = ModelSecrets::default();
@@ -124,7 +124,7 @@ impl World {
             depths: Box::new(events.clone()),
             latest: Box::new(latest),
             boards: Box::new(board.clone()),
-            batches: Box::new(ModelBatches::default()),
+            batches: Box::new(ModelDocument::default()),
             ticks: Box::new(dead_letters.clone()),
             visibility: Box::new(dead_letters.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),

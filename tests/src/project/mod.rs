@@ -3,4 +3,4 @@
 mod documents;
 mod logs;
 mod names;
-mod rooms;
+mod layout;

@@ -60,7 +60,7 @@ fn secrets_are_exposed_in_few_places_and_compared_in_constant_time() {
         }
     }
     let expected = [
-        "functions/intake/src/receipts.rs",
+        "functions/intake/src/receipt_lookup.rs",
         "shared/src/adapters/http.rs",
         "shared/src/arrival/signature/mod.rs",
         "shared/src/arrival/signature/standard_webhooks.rs",

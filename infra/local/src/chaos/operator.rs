@@ -142,7 +142,7 @@ impl OperatorResults {
 
     /// Counts why an outcome is unknown: by the ledger's entry, or by the partner's log.
     fn explain(&mut self, entry: &Value, path: &str, calls: &[PartnerCall]) {
-        if entry["error"].as_str().is_some_and(|error| error.contains("worker was lost")) {
+        if entry["error"].as_str().is_some_and(|error| error == shared::ledger::WORKER_LOST) {
             self.lost_workers += 1;
         } else if calls.iter().any(|call| call.path == path && leaves_doubt(call)) {
             self.ambiguous += 1;

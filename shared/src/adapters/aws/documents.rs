@@ -1,6 +1,8 @@
 //! Small documents on DynamoDB: the switchboard and the batches, one item each in the limits' table,
 //! which never expire.
 
+use std::marker::PhantomData;
+
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -8,10 +10,8 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
 use super::limits::client;
 use super::{number, text, unavailable};
-use crate::base::document::Stored;
+use crate::base::document::{Document, DocumentStore, Stored};
 use crate::base::errors::{Unavailable, WriteError};
-use crate::ledger::batch::{BatchStore, Batches};
-use crate::operate::switchboard::{Board, BoardStore, Boards};
 
 const PORT: &str = "the switchboard and the batches";
 
@@ -27,14 +27,35 @@ const WRITE: &str = "SET #version = :next, #text = :text";
 /// A document in the limits' table.
 ///
 /// An event waits while the document is read, and can use the last good one. So a read has as little time as a limit.
-#[derive(Clone, Debug)]
-struct Document {
+#[derive(Debug)]
+pub struct DynamoDocument<D> {
     client: Client,
     table: String,
     key: String,
+    kind: PhantomData<fn() -> D>,
 }
 
-impl Document {
+impl<D: Document> DynamoDocument<D> {
+    /// The document in this table.
+    pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
+        Self::named(aws, table, D::NAME)
+    }
+
+    /// A document of another name, beside it.
+    pub fn named(aws: &SdkConfig, table: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { client: client(aws), table: table.into(), key: key.into(), kind: PhantomData }
+    }
+}
+
+impl<D> Clone for DynamoDocument<D> {
+    fn clone(&self) -> Self {
+        let Self { client, table, key, kind } = self;
+        Self { client: client.clone(), table: table.clone(), key: key.clone(), kind: *kind }
+    }
+}
+
+#[async_trait]
+impl<D: Document> DocumentStore<D> for DynamoDocument<D> {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         let get = self.client.get_item().table_name(&self.table).key("pk", text(&self.key)).consistent_read(true);
         let Some(item) = get.send().await.map_err(unavailable(PORT))?.item else { return Ok(None) };
@@ -44,7 +65,7 @@ impl Document {
         Ok(Some(Stored { version: version.unwrap_or_default(), text: text.unwrap_or_default() }))
     }
 
-    async fn put(&self, document: &str, seen: u64) -> Result<u64, WriteError> {
+    async fn put(&self, document: &D, seen: u64) -> Result<u64, WriteError> {
         let next = seen + 1;
         let update = self
             .client
@@ -55,7 +76,7 @@ impl Document {
             .expression_attribute_names("#version", "version")
             .expression_attribute_names("#text", "text")
             .expression_attribute_values(":next", number(next))
-            .expression_attribute_values(":text", text(document));
+            .expression_attribute_values(":text", text(&document.text()));
         let update = match seen {
             0 => update.condition_expression(ABSENT),
             _ => update.condition_expression(UNCHANGED).expression_attribute_values(":seen", number(seen)),
@@ -67,62 +88,5 @@ impl Document {
                 _ => Err(unavailable(PORT)(error).into()),
             },
         }
-    }
-}
-
-/// The switchboard in the limits' table.
-#[derive(Clone, Debug)]
-pub struct DynamoBoard(Document);
-
-impl DynamoBoard {
-    /// The switchboard in this table.
-    pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
-        Self::named(aws, table, "switchboard")
-    }
-
-    /// The board under another name, beside the usual one.
-    pub fn named(aws: &SdkConfig, table: impl Into<String>, key: impl Into<String>) -> Self {
-        Self(Document { client: client(aws), table: table.into(), key: key.into() })
-    }
-}
-
-#[async_trait]
-impl BoardStore for DynamoBoard {
-    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
-        self.0.read().await
-    }
-}
-
-#[async_trait]
-impl Boards for DynamoBoard {
-    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
-        self.0.put(&board.text(), seen).await
-    }
-}
-
-/// The batches of replays in the limits' table.
-#[derive(Clone, Debug)]
-pub struct DynamoBatches(Document);
-
-impl DynamoBatches {
-    /// The batches in this table.
-    pub fn new(aws: &SdkConfig, table: impl Into<String>) -> Self {
-        Self::named(aws, table, "batches")
-    }
-
-    /// The batches under another name, beside the usual ones.
-    pub fn named(aws: &SdkConfig, table: impl Into<String>, key: impl Into<String>) -> Self {
-        Self(Document { client: client(aws), table: table.into(), key: key.into() })
-    }
-}
-
-#[async_trait]
-impl BatchStore for DynamoBatches {
-    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
-        self.0.read().await
-    }
-
-    async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {
-        self.0.put(&batches.text(), seen).await
     }
 }

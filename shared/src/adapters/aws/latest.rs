@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use super::{number, text, unavailable};
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
-use crate::operate::stale::Latest;
+use crate::operate::stale_guard::Latest;
 
 const PORT: &str = "the record of the latest events";
 

@@ -21,7 +21,9 @@ use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows, SHARDS};
 
-use super::items::{Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, readable, row_of, unreadable};
+use super::ledger_items::{
+    Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, readable, row_of, unreadable,
+};
 use super::{number, text, unavailable};
 
 pub(super) const PORT: &str = "the ledger";

@@ -1,6 +1,6 @@
 //! The ports on AWS.
 
-mod items;
+mod ledger_items;
 mod ledger;
 mod sqs;
 mod ssm;
@@ -23,7 +23,7 @@ use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 pub use budgets::DynamoBudgets;
 pub use caps::DynamoCaps;
 pub use contacts::DynamoContacts;
-pub use documents::{DynamoBatches, DynamoBoard};
+pub use documents::DynamoDocument;
 pub use latest::DynamoLatest;
 pub use ledger::DynamoLedger;
 pub use limits::DynamoLimits;

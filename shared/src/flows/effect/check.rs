@@ -3,7 +3,7 @@
 use super::{Action, Effect, Guarantee};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
-use crate::flows::{Flow, Flows, is_field_name, reads};
+use crate::flows::{Flow, Flows, is_field_name, template_reads};
 
 /// The mistakes in a flow's effects.
 pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
@@ -17,7 +17,7 @@ pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let mut own = check_one(effect, &before, flow, all);
         // The effects that are waited for are known once the names and the needs are right.
         if own.iter().all(|wrong| wrong.at != "/id" && !wrong.at.starts_with("/needs")) {
-            own.extend(reads::check(effect, flow));
+            own.extend(template_reads::check(effect, flow));
         }
         wrong.extend(own.into_iter().map(|wrong| wrong.under(&at)));
     }

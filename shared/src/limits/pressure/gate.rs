@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::breaker::Breaker;
-use super::circuit::Circuits;
 use super::config::Pressure;
-use super::turnstile::Turnstiles;
+use super::container_breakers::ContainerBreakers;
+use super::container_slots::ContainerSlots;
 use crate::base::errors::Unavailable;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
@@ -89,8 +89,8 @@ pub struct Permit {
 /// The gate: it lets as many calls to partners through as their limits allow, over all containers together.
 pub struct Gate {
     limiter: Limiter,
-    turnstiles: Turnstiles,
-    circuits: Circuits,
+    slots: ContainerSlots,
+    breakers: ContainerBreakers,
     chance: Box<dyn Chance>,
 }
 
@@ -106,8 +106,9 @@ impl Gate {
         breakers: Box<dyn Breakers>,
         chance: Box<dyn Chance>,
     ) -> Self {
-        let (limiter, turnstiles, circuits) = (Limiter::new(limits), Turnstiles::new(slots), Circuits::new(breakers));
-        Self { limiter, turnstiles, circuits, chance }
+        let (limiter, slots, breakers) =
+            (Limiter::new(limits), ContainerSlots::new(slots), ContainerBreakers::new(breakers));
+        Self { limiter, slots, breakers, chance }
     }
 
     /// Gives a permit for one call of at most `timeout`, or says how long to wait.
@@ -125,21 +126,21 @@ impl Gate {
         let breaker = pressure.breaker;
         let mut permit = Permit { integration: integration.to_owned(), slot: None, breaker, probe: None };
         let half_open = match &breaker {
-            Some(breaker) => self.circuits.look(integration, breaker, hold, now).await?,
+            Some(breaker) => self.breakers.look(integration, breaker, hold, now).await?,
             None => false,
         };
         if pressure.concurrency.is_some() {
-            self.turnstiles.look(integration, now)?;
+            self.slots.look(integration, now)?;
         }
         if let Some(rate) = &pressure.rate {
             self.draw(integration, rate, now).await?;
         }
         if let Some(limit) = pressure.concurrency {
             let holder = format!("{:016x}", self.chance.bits());
-            permit.slot = Some(self.turnstiles.take(integration, holder, limit, now + hold, now).await?);
+            permit.slot = Some(self.slots.take(integration, holder, limit, now + hold, now).await?);
         }
         if let (Some(breaker), true) = (&breaker, half_open) {
-            match self.circuits.probe(integration, breaker, hold, &*self.chance, now).await {
+            match self.breakers.probe(integration, breaker, hold, &*self.chance, now).await {
                 Ok(probe) => permit.probe = probe,
                 Err(deferral) => {
                     self.give(&permit).await;
@@ -157,8 +158,8 @@ impl Gate {
         self.give(&permit).await;
         let breaker = permit.breaker?;
         match permit.probe {
-            Some(round) => self.circuits.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
-            None => self.circuits.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
+            Some(round) => self.breakers.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
+            None => self.breakers.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
         }
     }
 
@@ -174,7 +175,7 @@ impl Gate {
 
     async fn give(&self, permit: &Permit) {
         if let Some(holder) = &permit.slot {
-            self.turnstiles.give(&permit.integration, holder).await;
+            self.slots.give(&permit.integration, holder).await;
         }
     }
 }

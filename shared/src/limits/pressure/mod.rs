@@ -23,14 +23,14 @@
 //! an event), and the runtime switch that pauses an integration (it is checked before the gate).
 
 mod breaker;
-mod circuit;
+mod container_breakers;
 mod config;
 mod gate;
 #[cfg(test)]
 mod properties;
 mod slots;
-mod turnstile;
-mod watch;
+mod container_slots;
+mod breaker_view;
 
 pub use breaker::{Breaker, BreakerState, Breakers, Phase, Swapped};
 pub use config::Pressure;

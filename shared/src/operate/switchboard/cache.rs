@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BadBoard, Board, Stored, policy};
+use super::{BadBoard, Board, policy};
+use crate::base::document::Stored;
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::flows::retry::Policy;

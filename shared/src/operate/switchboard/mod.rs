@@ -6,12 +6,11 @@
 //! the last good one until an operator corrects it.
 
 mod cache;
-mod live;
+mod current;
 mod policy;
 mod turn;
-mod turned;
+mod turn_history;
 
-use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,12 +18,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use cache::{BoardCache, BoardProblem, InForce};
-pub use live::Switchboard;
+pub use current::Switchboard;
 pub use turn::{Subject, Turn, TurnError, read, turn};
-pub use turned::Turned;
+pub use turn_history::Turned;
 
-use crate::base::document::Stored;
-use crate::base::errors::{Unavailable, WriteError};
+use crate::base::document::Document;
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
 use crate::ledger::SignOff;
@@ -135,6 +133,14 @@ fn bad_board<T>(why: impl Into<String>) -> Result<T, BadBoard> {
     Err(BadBoard(vec![why.into()]))
 }
 
+impl Document for Board {
+    const NAME: &'static str = "switchboard";
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 impl Board {
     /// Reads a board. An unknown field is an error: an older reader must not use half of a board.
     pub fn read(text: &str) -> Result<Board, BadBoard> {
@@ -142,11 +148,6 @@ impl Board {
         let named = serde_json::from_str::<Map<String, Value>>(text);
         let board = named.and_then(|named| serde_json::from_value(Value::Object(named)));
         board.map_err(|error| BadBoard(vec![error.to_string()]))
-    }
-
-    /// The board as JSON.
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// The board after an operator's turn, if the flows can use it. Switches that have ended are removed, and the
@@ -161,7 +162,7 @@ impl Board {
     ) -> Result<Board, BadBoard> {
         check(subject, &turn, flows, now)?;
         let mut board = self.clone();
-        turned::remember(&mut board.turned, Turned::new(&turn, subject, sign_off, now));
+        turn_history::remember(&mut board.turned, Turned::new(&turn, subject, sign_off, now));
         let switches = match subject {
             Subject::All => &mut board.all,
             Subject::Flow(name) => board.flows.entry(name.clone()).or_default(),
@@ -257,21 +258,6 @@ const MAX_SAFE_MODE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The largest board, in bytes: it is one item that every container reads every few seconds.
 const MAX_BOARD: usize = 32 * 1024;
-
-/// The store of the switchboard, for readers. It is read seldom: [`Switchboard`] stands before it.
-#[async_trait]
-pub trait BoardStore: Send + Sync {
-    /// The board as it is now, or `None` before the first write.
-    async fn read(&self) -> Result<Option<Stored>, Unavailable>;
-}
-
-/// The store of the switchboard, for operators.
-#[async_trait]
-pub trait Boards: BoardStore {
-    /// Writes a board in the place of the version that was seen, 0 where there was none, and returns the new
-    /// version. `Fenced` if another writer was faster.
-    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError>;
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{BadBoard, Board};
+use crate::base::document::DocumentStore;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
 use crate::ledger::SignOff;
-use crate::operate::switchboard::Boards;
 
 /// The subject of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub enum TurnError {
 const TRIES: usize = 5;
 
 /// The stored board, and its version.
-pub async fn read(boards: &dyn Boards) -> Result<(Board, u64), TurnError> {
+pub async fn read(boards: &dyn DocumentStore<Board>) -> Result<(Board, u64), TurnError> {
     match boards.read().await? {
         Some(stored) => Ok((Board::read(&stored.text)?, stored.version)),
         None => Ok((Board::default(), 0)),
@@ -96,7 +96,7 @@ pub async fn read(boards: &dyn Boards) -> Result<(Board, u64), TurnError> {
 /// Turns switches, all or none. The board is read and written under its version, so that two operators who turn
 /// different switches at once both have theirs. Returns the new board and its version.
 pub async fn turn(
-    boards: &dyn Boards,
+    boards: &dyn DocumentStore<Board>,
     turns: &[(Subject, Turn)],
     sign_off: SignOff<'_>,
     flows: &Flows,

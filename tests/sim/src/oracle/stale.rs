@@ -4,7 +4,7 @@ use futures::executor::block_on;
 use shared::arrival::event::Event;
 use shared::base::id::EventId;
 use shared::ledger::{Row, State};
-use shared::operate::stale;
+use shared::operate::stale_guard;
 
 use super::{LATEST_WINS, Oracle, Seen, violated};
 use crate::run::BrokenInvariant;
@@ -29,7 +29,7 @@ impl Oracle {
     /// closed.
     pub(super) fn is_held_back(&self, seen: &Seen, row: &Row) -> bool {
         let Some(event) = seen.events.get(&row.id).and_then(|known| known.event.as_ref()) else { return false };
-        let overtaken = |flow| block_on(stale::overtaken(&self.latest, flow, event)).unwrap_or_default();
+        let overtaken = |flow| block_on(stale_guard::overtaken(&self.latest, flow, event)).unwrap_or_default();
         self.flows(&row.flow).any(|flow| overtaken(flow).is_some())
     }
 }

@@ -4,23 +4,22 @@ use async_trait::async_trait;
 use futures::executor::block_on;
 use shared::arrival::secrets::SecretStore;
 use shared::arrival::signature::Secret;
-use shared::base::document::Stored;
+use shared::base::document::{DocumentStore, Stored};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
 use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Upserted};
 use shared::ledger::Lease;
-use shared::ledger::batch::{BatchStore, Batches};
+use shared::ledger::batch::Batches;
 use shared::limits::budget::{Budget, Budgets, Spending};
 use shared::limits::pressure::{BreakerState, Breakers, Slots, Swapped, TakeSlot, Taken};
 use shared::limits::rates::{Draw, Drawn, Limits};
 use shared::model::{
-    ModelBatches, ModelBoard, ModelBudgets, ModelCaps, ModelContacts, ModelLatest, ModelLimits, ModelPressure,
-    ModelSecrets,
+    ModelBudgets, ModelCaps, ModelContacts, ModelDocument, ModelLatest, ModelLimits, ModelPressure, ModelSecrets,
 };
-use shared::operate::stale::Latest;
-use shared::operate::switchboard::{Board, BoardStore, Boards};
+use shared::operate::stale_guard::Latest;
+use shared::operate::switchboard::Board;
 
 use super::{PortCall, Seat, told};
 
@@ -32,10 +31,10 @@ pub(crate) struct SimTables {
     pub(crate) pressure: ModelPressure,
     pub(crate) budgets: ModelBudgets,
     pub(crate) caps: ModelCaps,
-    pub(crate) board: ModelBoard,
+    pub(crate) board: ModelDocument<Board>,
     pub(crate) contacts: ModelContacts,
     pub(crate) latest: ModelLatest,
-    pub(crate) batches: ModelBatches,
+    pub(crate) batches: ModelDocument<Batches>,
     pub(crate) secrets: ModelSecrets,
 }
 
@@ -113,14 +112,11 @@ impl Budgets for SimTables {
 }
 
 #[async_trait]
-impl BoardStore for SimTables {
+impl DocumentStore<Board> for SimTables {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
-        self.seat.call(PortCall::of("read board", ""), BoardStore::read(&self.board), told).await?
+        self.seat.call(PortCall::of("read board", ""), DocumentStore::read(&self.board), told).await?
     }
-}
 
-#[async_trait]
-impl Boards for SimTables {
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
         let (store, late) = (self.board.clone(), board.clone());
         let again = move || drop(block_on(store.put(&late, seen)));
@@ -137,13 +133,17 @@ impl Boards for SimTables {
 pub(crate) struct SimBoard(pub(crate) SimTables);
 
 #[async_trait]
-impl BoardStore for SimBoard {
+impl DocumentStore<Board> for SimBoard {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         let SimTables { seat, .. } = &self.0;
-        let read = BoardStore::read(&self.0).await;
+        let read = DocumentStore::<Board>::read(&self.0).await;
         let version = read.as_ref().ok().map(|stored| stored.as_ref().map_or(0, |stored| stored.version));
         seat.oracle.board_read(seat.who, version);
         read
+    }
+
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        self.0.put(board, seen).await
     }
 }
 
@@ -193,9 +193,9 @@ impl Latest for SimTables {
 }
 
 #[async_trait]
-impl BatchStore for SimTables {
+impl DocumentStore<Batches> for SimTables {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
-        self.seat.call(PortCall::of("read batches", ""), BatchStore::read(&self.batches), told).await?
+        self.seat.call(PortCall::of("read batches", ""), DocumentStore::read(&self.batches), told).await?
     }
 
     async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {

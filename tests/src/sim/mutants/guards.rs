@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use shared::base::document::Stored;
-use shared::base::errors::Unavailable;
+use shared::base::document::{DocumentStore, Stored};
+use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
 use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Scalar, Upserted};
 use shared::ledger::Lease;
-use shared::operate::switchboard::BoardStore;
+use shared::operate::switchboard::Board;
 
 /// Looks at caps, and counts nothing.
 pub(super) struct UncountedCaps(pub(super) Box<dyn Caps>);
@@ -93,10 +93,10 @@ impl Contacts for AtHome {
 }
 
 /// Reads the switchboard once.
-pub(super) struct ReadOnce(pub(super) Box<dyn BoardStore>, pub(super) Mutex<Option<Option<Stored>>>);
+pub(super) struct ReadOnce(pub(super) Box<dyn DocumentStore<Board>>, pub(super) Mutex<Option<Option<Stored>>>);
 
 #[async_trait]
-impl BoardStore for ReadOnce {
+impl DocumentStore<Board> for ReadOnce {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         let known = self.1.lock().expect("nobody panics").clone();
         if let Some(known) = known {
@@ -105,5 +105,9 @@ impl BoardStore for ReadOnce {
         let read = self.0.read().await?;
         *self.1.lock().expect("nobody panics") = Some(read.clone());
         Ok(read)
+    }
+
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        self.0.put(board, seen).await
     }
 }

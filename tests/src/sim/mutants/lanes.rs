@@ -1,20 +1,20 @@
 //! Mutants of the replay lane and of what operators decide.
 
 use async_trait::async_trait;
-use shared::base::document::Stored;
+use shared::base::document::{Document as _, DocumentStore, Stored};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
-use shared::ledger::batch::{Batch, BatchProgress, BatchStore, Batches};
+use shared::ledger::batch::{Batch, BatchProgress, Batches};
 use shared::ledger::queue::{Tick, Ticks};
 use shared::ledger::{Progress as Effect, Row};
-use shared::operate::stale::Latest;
+use shared::operate::stale_guard::Latest;
 use sim::STATED_RESULT;
 
 /// Writes the batches whatever others have written since.
-pub(super) struct Heedless(pub(super) Box<dyn BatchStore>);
+pub(super) struct Heedless(pub(super) Box<dyn DocumentStore<Batches>>);
 
 #[async_trait]
-impl BatchStore for Heedless {
+impl DocumentStore<Batches> for Heedless {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         self.0.read().await
     }
@@ -26,10 +26,10 @@ impl BatchStore for Heedless {
 }
 
 /// Counts nothing that a batch replays.
-pub(super) struct UncountedReplays(pub(super) Box<dyn BatchStore>);
+pub(super) struct UncountedReplays(pub(super) Box<dyn DocumentStore<Batches>>);
 
 #[async_trait]
-impl BatchStore for UncountedReplays {
+impl DocumentStore<Batches> for UncountedReplays {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         self.0.read().await
     }
@@ -40,10 +40,10 @@ impl BatchStore for UncountedReplays {
 }
 
 /// Does not see that a batch is stopped.
-pub(super) struct Unstoppable(pub(super) Box<dyn BatchStore>);
+pub(super) struct Unstoppable(pub(super) Box<dyn DocumentStore<Batches>>);
 
 #[async_trait]
-impl BatchStore for Unstoppable {
+impl DocumentStore<Batches> for Unstoppable {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
         let on = |batch: &mut Batch| {
             if batch.progress == BatchProgress::Stopped {

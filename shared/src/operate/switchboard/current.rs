@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use futures::lock::Mutex;
 
+use super::Board;
 use super::cache::{BoardCache, BoardProblem, InForce};
+use crate::base::document::DocumentStore;
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
-use crate::operate::switchboard::BoardStore;
 
 /// The switchboard in force: a store behind a [`BoardCache`].
 pub struct Switchboard {
-    store: Box<dyn BoardStore>,
+    store: Box<dyn DocumentStore<Board>>,
     cache: Mutex<BoardCache>,
 }
 
 impl Switchboard {
     /// A switchboard over this store.
-    pub fn new(store: Box<dyn BoardStore>) -> Self {
+    pub fn new(store: Box<dyn DocumentStore<Board>>) -> Self {
         Self { store, cache: Mutex::default() }
     }
 

@@ -4,9 +4,9 @@ use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
 use shared::ledger::{Declined, Row};
 use shared::operate::requeue::{Record, RequeueError};
-use shared::operate::stale;
+use shared::operate::stale_guard;
 
-use crate::{Replay, version};
+use crate::{Replay, row_version};
 
 /// Sends a parked event through the queue again, as the row that `next` makes of it. If `seen` names a version
 /// of the row, another one is declined: the second of two operators hears of the first.
@@ -20,7 +20,7 @@ pub(crate) async fn send_again(
     next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
     let record = Record::read(&*replay.records, id).await?;
-    version::check(&record.row, seen)?;
+    row_version::check(&record.row, seen)?;
     if let Some(why) = overtaken(replay, &record).await? {
         return Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into());
     }
@@ -30,7 +30,7 @@ pub(crate) async fn send_again(
 /// The reason why an event is stale, if a newer one of its entity was applied.
 pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option<String>, Unavailable> {
     match replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) {
-        Some((flow, event)) => stale::overtaken(&*replay.latest, flow, event).await,
+        Some((flow, event)) => stale_guard::overtaken(&*replay.latest, flow, event).await,
         None => Ok(None),
     }
 }

@@ -11,7 +11,7 @@ use crate::base::time::Timestamp;
 use crate::limits::pressure::{Slots, Taken};
 
 /// The slots as one container takes and gives them back. It does not ask for slots that are known to be taken.
-pub(super) struct Turnstiles {
+pub(super) struct ContainerSlots {
     slots: Box<dyn Slots>,
     /// The integrations whose slots are not asked for, until when and why. Integrations are configured, so there
     /// are few.
@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// The number of tries to take a slot while other containers take some, too.
 const MAX_TRIES: usize = 4;
 
-impl Turnstiles {
+impl ContainerSlots {
     pub(super) fn new(slots: Box<dyn Slots>) -> Self {
         Self { slots, quiet: Mutex::default() }
     }

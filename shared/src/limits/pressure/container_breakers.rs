@@ -7,18 +7,18 @@ use std::time::Duration;
 use futures::lock::Mutex as AsyncMutex;
 
 use super::breaker::{Breaker, BreakerEntry, BreakerState, Phase};
+use super::breaker_view::BreakerView;
 use super::gate::{BreakerChange, CallEnd, Deferral, DeferralReason};
-use super::watch::Watch;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Breakers, Swapped};
 
 /// The breakers as one container sees them: read seldom, written when a failure matters.
-pub(super) struct Circuits {
+pub(super) struct ContainerBreakers {
     breakers: Box<dyn Breakers>,
     /// The watches by integration; integrations are configured, so there are few. Each is behind a lock that is held
     /// while the table is asked: a second call meanwhile waits for the answer instead of asking, too.
-    watches: Mutex<HashMap<String, Arc<AsyncMutex<Watch>>>>,
+    watches: Mutex<HashMap<String, Arc<AsyncMutex<BreakerView>>>>,
 }
 
 /// The number of tries to write a breaker while other containers write it, too.
@@ -27,7 +27,7 @@ const MAX_TRIES: usize = 4;
 /// The delay of a call that wanted to be a probe when all tries failed.
 const CROWDED: Duration = Duration::from_secs(1);
 
-impl Circuits {
+impl ContainerBreakers {
     pub(super) fn new(breakers: Box<dyn Breakers>) -> Self {
         Self { breakers, watches: Mutex::default() }
     }
@@ -127,7 +127,7 @@ impl Circuits {
     async fn turn(
         &self,
         integration: &str,
-        watch: &mut Watch,
+        watch: &mut BreakerView,
         next: impl Fn(&Phase) -> Option<Phase>,
         chance: &dyn Chance,
         now: Timestamp,
@@ -153,7 +153,7 @@ impl Circuits {
     }
 
     /// The watch of an integration. Every change of the map is whole, so a panic elsewhere leaves nothing half done.
-    fn watch(&self, integration: &str) -> Arc<AsyncMutex<Watch>> {
+    fn watch(&self, integration: &str) -> Arc<AsyncMutex<BreakerView>> {
         let mut watches = self.watches.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Arc::clone(watches.entry(integration.to_owned()).or_default())
     }

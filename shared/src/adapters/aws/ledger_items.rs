@@ -13,7 +13,7 @@ use super::text;
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::ledger::Row;
-use crate::ledger::text::unquoted;
+use crate::ledger::json_text::unquoted;
 
 pub(super) const ROW: &str = "event";
 pub(super) const PAYLOAD: &str = "payload";

@@ -24,7 +24,7 @@ use crate::base::time::Timestamp;
 /// - a burst of failures across the border of two windows, of which each half is below `min_calls`;
 /// - the calls that a container has not reported when it is frozen or ends.
 #[derive(Clone, Debug)]
-pub(super) struct Watch {
+pub(super) struct BreakerView {
     /// The breaker as it was last seen, or as this container alone has it while the table does not answer.
     pub(super) state: BreakerState,
     /// The moment when the breaker is worth another read.
@@ -47,9 +47,9 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 
 const LONG_AGO: Timestamp = Timestamp::from_millis(i64::MIN);
 
-impl Default for Watch {
+impl Default for BreakerView {
     fn default() -> Self {
-        Watch {
+        BreakerView {
             state: BreakerState::default(),
             ask_at: LONG_AGO,
             alone_until: LONG_AGO,
@@ -60,7 +60,7 @@ impl Default for Watch {
     }
 }
 
-impl Watch {
+impl BreakerView {
     /// Whether the breaker should be read.
     pub(super) fn stale(&self, now: Timestamp) -> bool {
         self.ask_at <= now && !self.alone(now)

@@ -73,7 +73,7 @@ fn every_room_has_a_sentence_in_the_layout() {
 
 #[test]
 fn a_forbidden_edge_would_be_seen() {
-    let text = "use crate::{base::time, operate::stale};\nuse crate::flows::Flow;\n// crate::model\nfn f() { crate::ledger::g() }\n#[cfg(test)]\nmod tests { use crate::adapters; }";
+    let text = "use crate::{base::time, operate::stale_guard};\nuse crate::flows::Flow;\n// crate::model\nfn f() { crate::ledger::g() }\n#[cfg(test)]\nmod tests { use crate::adapters; }";
     let expected = ["base", "flows", "ledger", "operate"].map(str::to_owned);
     assert_eq!(known(&code(text)), expected.into());
 }

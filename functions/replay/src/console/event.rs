@@ -11,7 +11,7 @@ use super::call::WidgetCall;
 use super::html::{Html, Show, html};
 use super::{Access, Console, parts};
 use crate::operations::Failure;
-use crate::version;
+use crate::row_version;
 
 pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let id = EventId::named(call.param("id"));
@@ -35,7 +35,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
 
 /// The buttons for the row's state. Each carries the version of the row that it was made for.
 fn buttons(console: &Console<'_>, row: &Row) -> Html {
-    let of_row = |op: &str| json!({"op": op, "id": row.id, "version": version::of(row)});
+    let of_row = |op: &str| json!({"op": op, "id": row.id, "version": row_version::of(row)});
     let answer = |op: &str, hash: &str| json!({"op": op, "questions": [{"id": row.id, "hash": hash}]});
     let drop = || parts::button(console, "Drop", &"Give up on this event for good?", of_row("drop"));
     match (row.state, &row.ask) {
@@ -142,8 +142,7 @@ fn verdicts(console: &Console<'_>, row: &Row, effect: &str, entry: &Entry) -> Ht
         return Html::default();
     }
     let verdict = |label, verdict: &str| {
-        let params =
-            json!({"op": "resolve", "id": row.id, "effect": effect, "verdict": verdict, "version": version::of(row)});
+        let params = json!({"op": "resolve", "id": row.id, "effect": effect, "verdict": verdict, "version": row_version::of(row)});
         parts::button(
             console,
             label,

@@ -1,0 +1,27 @@
+//! What a second delivery of the same event gets.
+
+use shared::arrival::event::Event;
+use shared::ledger::{Row, State};
+use shared::limits::rates::Decision;
+
+use crate::receipt::{Admitted, Receipt};
+use crate::rejection::Rejection;
+
+/// Answers a duplicate: the first answer again, or the result once there is one.
+pub(crate) fn answer_duplicate(
+    first: Row,
+    second: &Row,
+    event: Event,
+    keyed_by_header: bool,
+    standing: Option<Decision>,
+) -> Result<Admitted, Rejection> {
+    // Fields say what the event is. A header says only that it is the same, and may be wrong.
+    if keyed_by_header && first.fingerprint != second.fingerprint {
+        return Err(Rejection::KeyReused);
+    }
+    // The event may be on the queue already, or the first invocation crashed before it sent it. A second copy
+    // is harmless: SQS drops it within five minutes, the processor's claim does so afterwards.
+    let unsent = (first.state == State::Queued).then_some(Event { replay: first.replay, ..event });
+    let result = (first.state == State::Succeeded).then(|| first.results());
+    Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
+}

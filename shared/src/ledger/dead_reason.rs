@@ -1,0 +1,71 @@
+//! Why an event is a dead letter.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::time::Timestamp;
+
+/// The reason why an event is a dead letter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Death {
+    /// The kind of reason, to count and to filter by.
+    pub reason: Reason,
+    /// The effect that failed, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// The last error, without values.
+    pub error: String,
+    /// The number of attempts of that effect.
+    pub attempts: u32,
+    /// The moment of the death.
+    pub at: Timestamp,
+}
+
+/// The kinds of reasons for which an event is a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The partner rejected the request for good.
+    Terminal,
+    /// The partner failed as often as the policy allows.
+    AttemptsSpent,
+    /// The partner failed, and the contact has had all the retries that the flow allows it.
+    BudgetExhausted,
+    /// The outcome of an effect is unknown.
+    UnknownOutcome,
+    /// The event waited longer than its flow allows.
+    Expired,
+    /// A newer event of the same entity was applied meanwhile.
+    Stale,
+    /// A request could not be made from the event.
+    Template,
+    /// An enrichment failed.
+    Enrichment,
+    /// The event's flow is not deployed, or not any more.
+    UnknownFlow,
+    /// Workers crashed on the event until the queue gave up.
+    Crashed,
+    /// The queue held the event, but the ledger has no row for it.
+    Orphaned,
+    /// The message is not an event.
+    Malformed,
+}
+
+impl Reason {
+    /// The reason's name, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Terminal => "terminal",
+            Reason::AttemptsSpent => "attempts_spent",
+            Reason::BudgetExhausted => "budget_exhausted",
+            Reason::UnknownOutcome => "unknown_outcome",
+            Reason::Expired => "expired",
+            Reason::Stale => "stale",
+            Reason::Template => "template",
+            Reason::Enrichment => "enrichment",
+            Reason::UnknownFlow => "unknown_flow",
+            Reason::Crashed => "crashed",
+            Reason::Orphaned => "orphaned",
+            Reason::Malformed => "malformed",
+        }
+    }
+}
