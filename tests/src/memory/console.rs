@@ -278,6 +278,22 @@ async fn a_list_that_was_cut_says_so() {
     }
 }
 
+/// A kept result may be a discount code.
+#[tokio::test]
+async fn who_may_only_look_sees_the_shape_of_a_result() {
+    let world = World::new();
+    let id = parked(&world).await;
+    let mut row = world.row(&id).await;
+    let result = json!({"code": "SAVE-40-ADA", "percent": 4711, "sent": true});
+    row.effects.values_mut().for_each(|entry| entry.progress = Progress::Done { result: result.clone() });
+    world.ledger.overwrite(&row);
+    let params = json!({"page": "event", "id": id});
+    let seen = call(&world, Access::Read, params.clone(), json!({})).await;
+    assert!(seen.contains("code") && !seen.contains("SAVE-40") && !seen.contains("4711"), "{seen}");
+    let operated = call(&world, Access::Operate, params, json!({})).await;
+    assert!(operated.contains("SAVE-40-ADA"), "an operator compares it with the partner's records: {operated}");
+}
+
 #[tokio::test]
 async fn an_unknown_is_resolved_with_what_came_of_it() {
     let world = World::new();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use shared::base::id::EventId;
-use shared::base::mask::preview;
+use shared::base::mask::{mask, preview};
 use shared::base::time::Timestamp;
 use shared::ledger::{Entry, Progress, Row, State};
 use shared::operate::requeue::Record;
@@ -112,7 +112,7 @@ fn effects(console: &Console<'_>, call: &WidgetCall, row: &Row, now: Timestamp) 
                 &state,
                 &entry.attempts,
                 &parts::ago(now, entry.at),
-                &came_to(&entry.progress),
+                &came_to(console, &entry.progress),
                 &verdicts(console, row, id, entry),
             ],
         )
@@ -129,9 +129,14 @@ fn effects(console: &Console<'_>, call: &WidgetCall, row: &Row, now: Timestamp) 
     )
 }
 
-fn came_to(progress: &Progress) -> Option<String> {
+/// The result of an effect, or its error. A result may be worth money, such as a discount code: who may only look
+/// sees its shape.
+fn came_to(console: &Console<'_>, progress: &Progress) -> Option<String> {
     match progress {
-        Progress::Done { result } if *result != json!({}) => Some(result.to_string()),
+        Progress::Done { result } if *result != json!({}) => Some(match console.access {
+            Access::Operate => result.to_string(),
+            Access::Read => mask(result).to_string(),
+        }),
         other => other.error().map(str::to_owned),
     }
 }
