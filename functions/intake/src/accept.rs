@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
+use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::event::Event;
 use shared::arrival::key::Names;
@@ -23,6 +24,7 @@ use crate::envelope::{self, Form, ParsedBody};
 use crate::receipt::{Admitted, Receipt};
 use crate::rejection::Rejection;
 use crate::signature::verify_signature;
+use crate::storable;
 
 /// The ports of the intake.
 pub struct Intake {
@@ -146,7 +148,7 @@ impl Context<'_> {
     }
 
     async fn admit(&self, document: ParsedBody, standing: Option<Decision>) -> Result<Admitted, Rejection> {
-        let flow = self.route(&document).ok_or(Rejection::UnknownType)?;
+        let flow = self.route(&document)?;
         let event = self.event(flow, document)?;
         let row = Row::admitted(&event, self.now);
         match self.intake.ledger.admit(&row, self.now).await? {
@@ -175,7 +177,9 @@ impl Context<'_> {
         let id = self.provider_id(&document);
         let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
         let payload = contract.admit(document.body).map_err(Rejection::Invalid)?;
-        Ok(Event::new(flow, version, payload, names, self.now, self.trace.clone())?)
+        let event = Event::new(flow, version, payload, names, self.now, self.trace.clone())?;
+        storable::check(&event, &document.changed)?;
+        Ok(event)
     }
 
     /// The provider's own id of the event, from signed content. A header names the delivery: in a batch it
@@ -188,13 +192,21 @@ impl Context<'_> {
         }
     }
 
-    /// The flow of a document. Only the path or signed content chooses it; an unsigned header never does.
-    fn route(&self, document: &ParsedBody) -> Option<&Flow> {
-        let signed = || match document.cloud_event {
+    /// Only the path or signed content chooses the flow; an unsigned header never does. Where both name a type they
+    /// must agree: the path is not signed, and one captured body would be two events at two paths.
+    fn route(&self, document: &ParsedBody) -> Result<&Flow, Rejection> {
+        let signed = match document.cloud_event {
             true => document.body["type"].as_str(),
-            false => self.source().ok()?.type_at.of(&document.body)?.as_str(),
+            false => self.source()?.type_at.of(&document.body).and_then(Value::as_str),
         };
-        self.intake.flows.route(&self.delivery.source, self.delivery.event_type.as_deref().or_else(signed)?)
+        let by_path = self.delivery.event_type.as_deref();
+        if let (Some(by_path), Some(signed)) = (by_path, signed)
+            && by_path != signed
+        {
+            return Err(Rejection::TypeMismatch);
+        }
+        let event_type = by_path.or(signed).ok_or(Rejection::UnknownType)?;
+        self.intake.flows.route(&self.delivery.source, event_type).ok_or(Rejection::UnknownType)
     }
 }
 

@@ -50,36 +50,55 @@ pub(crate) struct ParsedBody {
     pub(crate) cloud_event: bool,
     /// The whole document.
     pub(crate) body: Value,
+    /// The JSON pointers of the numbers in it that would change when they are written again.
+    pub(crate) changed: Vec<String>,
 }
 
 /// The one event of a delivery.
 pub(crate) fn open(delivery: &Delivery, form: Form, form_field: Option<&str>) -> Result<ParsedBody, Rejection> {
-    let body = match form {
+    let (body, changed) = match form {
         Form::Fields => form_value(&delivery.body, form_field.ok_or(Rejection::UnsupportedMediaType)?)?,
-        _ => json::parse(&delivery.body).ok_or(Rejection::Malformed)?,
+        _ => read(&delivery.body)?,
     };
     match form {
-        Form::CloudEvent => cloud_event(body),
-        Form::Json if delivery.headers.get("ce-specversion").is_some() => binary(delivery, body),
-        Form::Json | Form::Fields => Ok(ParsedBody { cloud_event: false, body }),
+        Form::CloudEvent => cloud_event(body, changed),
+        Form::Json if delivery.headers.get("ce-specversion").is_some() => binary(delivery, body, changed),
+        Form::Json | Form::Fields => Ok(ParsedBody { cloud_event: false, body, changed }),
         Form::CloudEvents => Err(Rejection::UnsupportedMediaType),
     }
 }
 
 /// The events of a batch, in order. A bad event does not spoil its neighbours.
 pub(crate) fn open_batch(delivery: &Delivery, form: Form) -> Result<Vec<Result<ParsedBody, Rejection>>, Rejection> {
-    let Some(Value::Array(items)) = json::parse(&delivery.body) else { return Err(Rejection::NotABatch) };
+    let (body, changed) = read(&delivery.body).map_err(|_| Rejection::NotABatch)?;
+    let Value::Array(items) = body else { return Err(Rejection::NotABatch) };
     if !(1..=MAX_BATCH).contains(&items.len()) {
         return Err(Rejection::NotABatch);
     }
-    let open = |body| match form {
-        Form::CloudEvents => cloud_event(body),
-        _ => Ok(ParsedBody { cloud_event: false, body }),
+    let open = |(index, body)| {
+        let own = format!("/{index}/");
+        let changed = changed.iter().filter_map(|at| Some(format!("/{}", at.strip_prefix(&own)?))).collect();
+        match form {
+            Form::CloudEvents => cloud_event(body, changed),
+            _ => Ok(ParsedBody { cloud_event: false, body, changed }),
+        }
     };
-    Ok(items.into_iter().map(open).collect())
+    Ok(items.into_iter().enumerate().map(open).collect())
 }
 
-fn cloud_event(mut body: Value) -> Result<ParsedBody, Rejection> {
+/// Strict JSON, and the numbers in it that would change when they are written again.
+fn read(bytes: &[u8]) -> Result<(Value, Vec<String>), Rejection> {
+    let body = json::parse(bytes).ok_or(Rejection::Malformed)?;
+    let changed = json::changed_numbers(bytes, &body);
+    Ok((body, changed))
+}
+
+/// What stands in an event's `data`, with its places as seen from the event.
+fn under_data(changed: Vec<String>) -> impl Iterator<Item = String> {
+    changed.into_iter().map(|at| format!("/data{at}"))
+}
+
+fn cloud_event(mut body: Value, mut changed: Vec<String>) -> Result<ParsedBody, Rejection> {
     let text = |name: &str| body[name].as_str().is_some_and(|text| !text.is_empty());
     if body["specversion"] != "1.0" || !["id", "source", "type"].into_iter().all(text) {
         return Err(Rejection::Malformed);
@@ -90,24 +109,27 @@ fn cloud_event(mut body: Value) -> Result<ParsedBody, Rejection> {
             return Err(Rejection::Malformed);
         }
         let bytes = encoded.as_str().and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(Rejection::Malformed)?;
-        body["data"] = json::parse(&bytes).ok_or(Rejection::Malformed)?;
+        let (data, inside) = read(&bytes)?;
+        body["data"] = data;
+        changed.extend(under_data(inside));
     }
-    Ok(ParsedBody { cloud_event: true, body })
+    Ok(ParsedBody { cloud_event: true, body, changed })
 }
 
-fn binary(delivery: &Delivery, data: Value) -> Result<ParsedBody, Rejection> {
+fn binary(delivery: &Delivery, data: Value, changed: Vec<String>) -> Result<ParsedBody, Rejection> {
     let event_type = delivery.event_type.as_deref().ok_or(Rejection::UnknownType)?;
     if delivery.headers.get("ce-specversion") != Some("1.0") {
         return Err(Rejection::Malformed);
     }
-    Ok(ParsedBody { cloud_event: true, body: json!({"type": event_type, "data": data}) })
+    let body = json!({"type": event_type, "data": data});
+    Ok(ParsedBody { cloud_event: true, body, changed: under_data(changed).collect() })
 }
 
 /// The JSON inside a form's field, as Slack's interactive callbacks have it.
-fn form_value(body: &[u8], field: &str) -> Result<Value, Rejection> {
+fn form_value(body: &[u8], field: &str) -> Result<(Value, Vec<String>), Rejection> {
     let mut values = form_urlencoded::parse(body).filter(|(name, _)| name == field);
     match (values.next(), values.next()) {
-        (Some((_, text)), None) => json::parse(text.as_bytes()).ok_or(Rejection::Malformed),
+        (Some((_, text)), None) => read(text.as_bytes()),
         _ => Err(Rejection::Malformed),
     }
 }
@@ -157,7 +179,8 @@ mod tests {
     fn binary_mode_believes_the_path_and_the_body_alone() {
         let headers = [("ce-specversion", "1.0"), ("ce-type", "forged"), ("ce-id", "forged")];
         let document = open(&delivery(Some("t"), &headers, r#"{"a":1}"#), Form::Json, None);
-        let expected = ParsedBody { cloud_event: true, body: json!({"type": "t", "data": {"a": 1}}) };
+        let body = json!({"type": "t", "data": {"a": 1}});
+        let expected = ParsedBody { cloud_event: true, body, changed: Vec::new() };
         assert_eq!(document, Ok(expected));
         let unnamed = open(&delivery(None, &headers, r#"{"a":1}"#), Form::Json, None);
         assert_eq!(unnamed, Err(Rejection::UnknownType));

@@ -13,6 +13,124 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice::<Strict>(bytes).ok().map(|Strict(value)| value)
 }
 
+/// The JSON pointers of the numbers that would not be the same once written again: integers beyond 64 bits, and
+/// decimals with more digits than a double holds. `value` is what [`parse`] read of these bytes.
+pub(crate) fn changed_numbers(bytes: &[u8], value: &Value) -> Vec<String> {
+    // Every number that changes was read as a double; most bodies have none.
+    if !has_double(value) {
+        return Vec::new();
+    }
+    Scanner { bytes, at: 0, path: Vec::new(), changed: Vec::new() }.scan()
+}
+
+fn has_double(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_double),
+        Value::Object(fields) => fields.values().any(has_double),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// A walk over bytes that are known to be JSON.
+struct Scanner<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    path: Vec<String>,
+    changed: Vec<String>,
+}
+
+impl Scanner<'_> {
+    fn scan(mut self) -> Vec<String> {
+        self.value();
+        self.changed
+    }
+
+    fn value(&mut self) {
+        match self.peek() {
+            b'{' => self.members(b'}', |scanner, _| {
+                let name = scanner.text();
+                scanner.peek();
+                scanner.at += 1; // the colon
+                name
+            }),
+            b'[' => self.members(b']', |_, index| index.to_string()),
+            b'"' => drop(self.text()),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => self.at += self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count(),
+        }
+    }
+
+    /// The members of an object or an array, each with its step of the path.
+    fn members(&mut self, end: u8, step: impl Fn(&mut Self, usize) -> String) {
+        self.at += 1;
+        for index in 0.. {
+            if self.peek() == end {
+                break;
+            }
+            let step = step(self, index);
+            self.path.push(step);
+            self.value();
+            self.path.pop();
+            if self.peek() == b',' {
+                self.at += 1;
+            }
+        }
+        self.at += 1;
+    }
+
+    fn text(&mut self) -> String {
+        let start = self.at;
+        self.at += 1;
+        while self.bytes[self.at] != b'"' {
+            self.at += if self.bytes[self.at] == b'\\' { 2 } else { 1 };
+        }
+        self.at += 1;
+        serde_json::from_slice(&self.bytes[start..self.at]).unwrap_or_default()
+    }
+
+    fn number(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let len = rest.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')).count();
+        self.at += len;
+        let written = std::str::from_utf8(&rest[..len]).unwrap_or_default();
+        if !is_kept(written) {
+            let steps = self.path.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1")));
+            self.changed.push(steps.collect());
+        }
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> u8 {
+        self.at += self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.bytes[self.at]
+    }
+}
+
+/// Whether a number is the same once it was read and written again.
+fn is_kept(written: &str) -> bool {
+    if written.parse::<i64>().is_ok() || written.parse::<u64>().is_ok() {
+        return true;
+    }
+    written.parse::<f64>().is_ok_and(|read| decimal(&format!("{read:e}")) == decimal(written))
+}
+
+/// A number's digits, without zeros at their ends, and the power of ten of the first of them.
+fn decimal(written: &str) -> (String, i64) {
+    let (mantissa, exponent) = written.split_once(['e', 'E']).unwrap_or((written, "0"));
+    let (whole, fraction) =
+        mantissa.trim_start_matches('-').split_once('.').unwrap_or((mantissa.trim_start_matches('-'), ""));
+    let digits = format!("{whole}{fraction}");
+    let zeros = digits.len() - digits.trim_start_matches('0').len();
+    let significant = digits.trim_matches('0').to_owned();
+    if significant.is_empty() {
+        return (significant, 0);
+    }
+    let exponent: i64 = exponent.trim_start_matches('+').parse().unwrap_or(i64::MAX);
+    let first = i64::try_from(whole.len()).unwrap_or(i64::MAX) - i64::try_from(zeros).unwrap_or(i64::MAX);
+    (significant, exponent.saturating_add(first))
+}
+
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -99,5 +217,24 @@ mod tests {
         ] {
             assert_eq!(parse(bad), None, "{}", String::from_utf8_lossy(&bad[..bad.len().min(40)]));
         }
+    }
+
+    fn changed(text: &str) -> Vec<String> {
+        changed_numbers(text.as_bytes(), &parse(text.as_bytes()).expect("JSON"))
+    }
+
+    #[test]
+    fn a_number_is_the_same_when_it_is_written_again() {
+        let kept = r#"[0, -0, 1.0, 1.10, 25.50, 1e15, 1E+2, 0.1, 1e-7, 9007199254740993, 18446744073709551615,
+            -9223372036854775808, 0.30000000000000004, 1.7976931348623157e308, 0.000, -12.5e-3]"#;
+        assert_eq!(changed(kept), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_number_that_would_change_is_told_by_its_place() {
+        let text = r#"{"a": 18446744073709551616, "b": [1, {"c/d": 0.1234567890123456789}], "e\"": "12.5",
+            "f": {"~": -99999999999999999999}, "g": 100000000000000000000, "h": [[], {}, [1.5]], "i": 1e-400}"#;
+        // 10^20 is a double, digit by digit. What is smaller than any double becomes zero.
+        assert_eq!(changed(text), ["/a", "/b/1/c~1d", "/f/~0", "/i"]);
     }
 }

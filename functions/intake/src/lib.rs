@@ -7,6 +7,7 @@ mod accept;
 mod signature;
 mod envelope;
 mod json;
+mod storable;
 mod duplicate;
 mod receipt;
 mod receipt_lookup;

@@ -53,6 +53,12 @@ impl ProblemDetails {
                 (415, "unsupported-media-type", "Unsupported form", "Send JSON, or CloudEvents 1.0 as JSON.")
             }
             Rejection::UnknownType => (422, "unknown-type", "Unknown event type", "No flow takes events of this type."),
+            Rejection::TypeMismatch => (
+                422,
+                "type-mismatch",
+                "Types differ",
+                "The path names another type than the signed body. Send it to the path of its own type.",
+            ),
             Rejection::UnknownVersion => {
                 (422, "unknown-version", "Unknown version", "The flow does not know this version of its schema.")
             }
@@ -60,7 +66,7 @@ impl ProblemDetails {
                 422,
                 "invalid-event",
                 "Invalid event",
-                "The event does not match its schema. Correct the fields in `errors`.",
+                "The event does not match its schema, or cannot be kept as it is. Correct the fields in `errors`.",
             ),
             Rejection::Unkeyed(KeyError::NotPlain(_) | KeyError::NoMoment(_) | KeyError::NoId) => {
                 (422, "invalid-event", "Invalid event", "A field that identifies the event is missing or not usable.")

@@ -30,6 +30,9 @@ pub enum Rejection {
     /// No flow takes events of this type.
     #[error("no flow takes it")]
     UnknownType,
+    /// The path names another type than the signed body.
+    #[error("the path and the signed body name different types")]
+    TypeMismatch,
     /// The flow does not know this version of its schema.
     #[error("unknown version")]
     UnknownVersion,

@@ -135,7 +135,19 @@ fn events(world: &World) -> Vec<Case> {
         ("a type that is no text", of(&lead_with("/type", json!(["lead.created"]))), 422, "unknown-type"),
         ("another type", of(&lead_with("/type", json!("lead.deleted"))), 422, "unknown-type"),
         ("a type in capitals", of(&lead_with("/type", json!("LEAD.CREATED"))), 422, "unknown-type"),
-        ("another type by path", of(&lead_with("/type", json!("x"))).to(TYPED, "type", "y"), 422, "unknown-type"),
+        ("another type by path", of(&lead_with("/type", json!("x"))).to(TYPED, "type", "y"), 422, "type-mismatch"),
+        (
+            "our type by path, another signed",
+            of(&lead_with("/type", json!("x"))).to(TYPED, "type", "lead.created"),
+            422,
+            "type-mismatch",
+        ),
+        (
+            "our type signed, another by path",
+            of(lead().to_string().as_bytes()).to(TYPED, "type", "x"),
+            422,
+            "type-mismatch",
+        ),
         ("a type by header", of(&lead_with("/type", json!("x"))).with("ce-type", "lead.created"), 422, "unknown-type"),
         ("no data", of(&lead_with("/data", json!(null))), 422, "invalid-event"),
         ("no email", of(&lead_without("email")), 422, "invalid-event"),
@@ -202,4 +214,92 @@ fn receipts(world: &World) -> Vec<Case> {
             "no-receipt",
         ),
     ]
+}
+
+/// The plain flow, with two places that may hold anything.
+fn open_world() -> World {
+    let files = crate::fixtures::files().into_iter().map(|file| {
+        let text = file.text.replace("campaign: {type: string, maxLength: 100}", "campaign: {}\n        extra: {}");
+        shared::flows::File { text, ..file }
+    });
+    let files: Vec<_> = files.collect();
+    assert!(files.iter().any(|file| file.text.contains("extra: {}")), "the schema was not opened");
+    World::with(shared::flows::Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+fn lead_with_extra(extra: &str) -> Vec<u8> {
+    let mut lead = lead();
+    lead["data"]["extra"] = json!("EXTRA");
+    lead.to_string().replace("\"EXTRA\"", extra).into_bytes()
+}
+
+fn nested(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_as_it_is_gets_its_place_and_is_not_admitted() {
+    let world = open_world();
+    let numbers = format!("[{}0]", "1e15,".repeat(20_000));
+    let too_deep = format!("/data/extra{}", "/0".repeat(62));
+    for (name, extra, pointer, rule) in [
+        ("an integer beyond 64 bits", "18446744073709551616", "/data/extra", "number"),
+        ("a negative one", "[1, -9223372036854775809]", "/data/extra/1", "number"),
+        ("more digits than a double holds", "[0.12345678901234567890]", "/data/extra/0", "number"),
+        ("less than any double", "1e-400", "/data/extra", "number"),
+        ("a character that the queue refuses", "\"a\u{fffe}b\"", "/data/extra", "character"),
+        ("the same, escaped", r#"[["\uFFFF"]]"#, "/data/extra/0/0", "character"),
+        ("one level too deep", &nested(63), &too_deep, "depth"),
+        ("as deep as a parser goes", &nested(124), &too_deep, "depth"),
+        ("numbers that grow when they are written again", &numbers, "", "size"),
+    ] {
+        let answer = HttpRequest::of(&world, &lead_with_extra(extra)).send(&world).await;
+        assert_eq!((answer.status, answer.problem()), (422, "invalid-event"), "{name}: {}", answer.body);
+        assert_eq!(answer.body["errors"], json!([{"pointer": pointer, "rule": rule}]), "{name}");
+    }
+    assert_eq!((world.ledger.writes(), world.events.depth()), (0, 0), "nothing is admitted");
+}
+
+/// In a batch and in a CloudEvent's base64, the place is told as seen from the event.
+#[tokio::test]
+async fn a_place_is_told_as_seen_from_its_own_event() {
+    let world = open_world();
+    let bad = String::from_utf8(lead_with_extra("18446744073709551616")).expect("text");
+    let batch = format!("[{}, {bad}]", lead());
+    let answer = HttpRequest::of(&world, batch.as_bytes()).to(BATCH, "source", "web-forms").send(&world).await;
+    assert_eq!(answer.status, 207, "{}", answer.body);
+    assert_eq!(answer.body["results"][0]["http_status"], 202, "its neighbour is accepted");
+    assert_eq!(answer.body["results"][1]["errors"], json!([{"pointer": "/data/extra", "rule": "number"}]));
+
+    use base64::Engine as _;
+    let data =
+        bad.split_once("\"data\":").map(|(_, data)| data.rsplit_once(",\"timestamp\"").map_or(data, |(data, _)| data));
+    let data = data.map(|data| data.trim_end_matches('}').to_owned() + "}").expect("the data");
+    let data = base64::engine::general_purpose::STANDARD.encode(data);
+    let event = json!({"specversion": "1.0", "id": "1", "source": "/s", "type": "lead.created", "data_base64": data});
+    let request = HttpRequest::of(&world, event.to_string().as_bytes());
+    let answer = request.with("content-type", "application/cloudevents+json").send(&world).await;
+    assert_eq!(answer.body["errors"], json!([{"pointer": "/data/extra", "rule": "number"}]), "{}", answer.body);
+}
+
+/// A field that no schema lists is dropped, whatever it holds.
+#[tokio::test]
+async fn what_is_dropped_may_hold_anything() {
+    let world = World::new();
+    let answer = HttpRequest::of(&world, &lead_with_extra("[18446744073709551616, \"\u{ffff}\"]")).send(&world).await;
+    assert_eq!(answer.status, 202, "{}", answer.body);
+}
+
+/// What is at the bounds is accepted, and worked on.
+#[tokio::test]
+async fn what_was_accepted_can_be_worked_on() {
+    for extra in [nested(62), "[1e15, 1E2, -0, 0.1, 25.0, 18446744073709551615, \"\u{10ffff}\u{fffd}\\u0000\"]".into()]
+    {
+        let world = open_world();
+        let answer = HttpRequest::of(&world, &lead_with_extra(&extra)).send(&world).await;
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        world.drain().await;
+        let id = shared::base::id::EventId::named(answer.body["id"].as_str().expect("an id"));
+        assert_eq!(world.row(&id).await.state, shared::ledger::State::Succeeded, "{extra}");
+    }
 }

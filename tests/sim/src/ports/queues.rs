@@ -31,14 +31,6 @@ impl Queue for SimQueue {
         };
         self.seat.call(PortCall::of("send", &about).with_echo(again), send, told).await?
     }
-
-    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
-        let mut sent = Vec::new();
-        for event in events {
-            sent.push(Queue::send(self, event).await);
-        }
-        sent
-    }
 }
 
 #[async_trait]

@@ -1,0 +1,81 @@
+//! What an event must be so that it can be worked on: what was answered with 202 never fails later for its form.
+//!
+//! A schema says what a payload means. These rules say that the queue and the ledger can keep it exactly: they
+//! hold for every flow, and are judged after the fields that no schema lists are dropped.
+
+use serde_json::Value;
+use shared::arrival::event::Event;
+use shared::flows::contract::SchemaViolation;
+
+use crate::rejection::Rejection;
+
+/// The deepest nesting of a payload. The message and the record wrap it in objects of their own, and their readers
+/// end at 128 levels.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// The longest message, in bytes. SQS takes 256 KiB with all attributes; a dead letter carries its context in some.
+pub(crate) const MAX_MESSAGE: usize = 248 * 1024;
+
+/// Rejects an event that the queue or the ledger could not keep as it is, with the places and the rules.
+///
+/// `changed` names the numbers that would not be the same once written again.
+pub(crate) fn check(event: &Event, changed: &[String]) -> Result<(), Rejection> {
+    let mut broken = Vec::new();
+    walk(&event.payload, &mut String::new(), 1, &mut broken);
+    let kept = |at: &&String| event.payload.pointer(at).is_some();
+    broken.extend(changed.iter().filter(kept).map(|at| violation(at, "number")));
+    // Each number and each text may grow when it is written again.
+    if broken.is_empty() && serde_json::to_string(event).map_or(usize::MAX, |text| text.len()) > MAX_MESSAGE {
+        broken.push(violation("", "size"));
+    }
+    broken.truncate(MAX_VIOLATIONS);
+    if broken.is_empty() { Ok(()) } else { Err(Rejection::Invalid(broken)) }
+}
+
+/// The most violations that are reported for one event.
+const MAX_VIOLATIONS: usize = 20;
+
+fn walk(value: &Value, at: &mut String, depth: usize, broken: &mut Vec<SchemaViolation>) {
+    if broken.len() >= MAX_VIOLATIONS {
+        return;
+    }
+    match value {
+        Value::String(text) if !is_taken(text) => broken.push(violation(at, "character")),
+        Value::Array(_) | Value::Object(_) if depth > MAX_DEPTH => broken.push(violation(at, "depth")),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                below(at, &index.to_string(), |at| walk(item, at, depth + 1, broken));
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                // The place of a bad name is its object: the name itself cannot be told.
+                if !is_taken(name) {
+                    broken.push(violation(at, "character"));
+                    continue;
+                }
+                let step = name.replace('~', "~0").replace('/', "~1");
+                below(at, &step, |at| walk(field, at, depth + 1, broken));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
+    }
+}
+
+fn below(at: &mut String, step: &str, visit: impl FnOnce(&mut String)) {
+    let len = at.len();
+    at.push('/');
+    at.push_str(step);
+    visit(at);
+    at.truncate(len);
+}
+
+/// Whether SQS takes a text. JSON escapes control characters; of the others it refuses two, or replaces them:
+/// its documentation says both.
+fn is_taken(text: &str) -> bool {
+    !text.contains(['\u{fffe}', '\u{ffff}'])
+}
+
+fn violation(at: &str, rule: &str) -> SchemaViolation {
+    SchemaViolation { pointer: at.to_owned(), rule: rule.to_owned() }
+}
