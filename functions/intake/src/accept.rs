@@ -178,7 +178,7 @@ impl Context<'_> {
         let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
         let payload = contract.admit(document.body).map_err(Rejection::Invalid)?;
         let event = Event::new(flow, version, payload, names, self.now, self.trace.clone())?;
-        storable::check(&event, &document.changed)?;
+        storable::check(&event, &document.changed, self.delivery.body.len())?;
         Ok(event)
     }
 
