@@ -54,8 +54,8 @@ async fn process_one(processor: &Processor, message: &Received, deadline: Timest
     work.await.unwrap_or_else(|_| {
         let event = event_of(message);
         let (event, flow, trace_id) = ids(&event);
-        let message = &message.message_id;
-        error!(message, event, flow, trace_id, "the worker panicked; the message is left for redelivery");
+        let message_id = &message.message_id;
+        error!(message_id, event, flow, trace_id, "the worker panicked; the message is left for redelivery");
         MessageFate::LeaveToRedeliver
     })
 }
@@ -64,9 +64,9 @@ async fn postpone(processor: &Processor, message: &Received, delay: Duration) {
     if let Err(error) = processor.visibility.postpone(&message.receipt, delay).await {
         let event = event_of(message);
         let (event, flow, trace_id) = ids(&event);
-        let message = &message.message_id;
+        let message_id = &message.message_id;
         let told = "the message's visibility was not changed; it comes back later, when its visibility timeout ends";
-        warn!(message, event, flow, trace_id, %error, "{told}");
+        warn!(message_id, event, flow, trace_id, %error, "{told}");
     }
 }
 

@@ -121,7 +121,7 @@ async fn a_refusal_changes_nothing() {
         (
             "another type by path",
             Delivery { event_type: Some("lead.deleted".into()), ..good() },
-            Rejection::UnknownType,
+            Rejection::TypeMismatch,
         ),
         ("no email", signed(&no_email, now), Rejection::Invalid(vec![violation("/data", "required")])),
     ] {
