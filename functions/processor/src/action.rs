@@ -30,6 +30,7 @@ impl Performed {
         match self {
             Performed::Answered(Outcome::Done(_) | Outcome::Terminal(_)) => CallEnd::Success,
             Performed::Answered(Outcome::Retryable { .. } | Outcome::Unknown(_)) => CallEnd::Failure,
+            Performed::Answered(Outcome::CredentialsRejected(_)) => CallEnd::CredentialsRejected,
             Performed::NotReady(_) | Performed::NotRendered(_) => CallEnd::Neutral,
         }
     }
@@ -55,8 +56,9 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
         Ok(request) => send(work, request).await,
         Err(error) => return Performed::NotRendered(error),
     };
-    let now = work.now();
-    Performed::Answered(classify(answer, work.processor.flows.trust(effect, tried, now), now))
+    let (flows, now) = (&work.processor.flows, work.now());
+    let meaning = |status| flows.meaning(effect, status);
+    Performed::Answered(classify(answer, meaning, flows.trust(effect, tried, now), now))
 }
 
 /// Creates or changes a contact. An upsert can be repeated without harm, so its failure leaves no doubt.

@@ -11,6 +11,7 @@ use shared::flows::retry::Policy;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Reason, Row};
 use shared::limits::budget::{self, Spending};
+use shared::limits::pressure::{Deferral, DeferralReason};
 use shared::operate::metric::Fact;
 use tracing::warn;
 
@@ -81,6 +82,14 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
                 None => Some(Stop::Bury { effect: Some(effect), reason: Reason::UnknownOutcome, error }),
             }
         }
+        // The intent stands until the deferral withdraws it: nothing happened, and it was no attempt.
+        Performed::Answered(Outcome::CredentialsRejected(error)) => {
+            lease.note_credentials_rejected(effect, &error, now);
+            let (event, flow, trace_id) = work.ids();
+            let told = "the partner rejected our credentials; the event is deferred until they are right";
+            warn!(event, flow, trace_id, integration = effect.integration(), %error, "{told}");
+            Some(Stop::Defer(Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected }))
+        }
         Performed::NotReady(error) => {
             lease.record_failed(effect, &error, now);
             Some(retry_or_bury(run, effect, error, None).await)
@@ -91,6 +100,9 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
         }
     }
 }
+
+/// How long an event waits at least after a partner rejected our credentials: a human must put them right.
+const CREDENTIALS_WAIT: Duration = Duration::from_secs(60);
 
 /// Retries the effect, as the policy says, unless its attempts or its contact's retries are spent.
 async fn retry_or_bury<'r>(

@@ -56,8 +56,7 @@ pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, Wri
         Stop::Defer(deferral) => defer(run, deferral).await,
         Stop::Block { guard, facts } => block(run, &guard, facts).await,
         Stop::AwaitApproval { posted } => await_approval(run, &posted).await,
-        Stop::Bury { effect: None, reason, error } => bury_before_any_effect(run, reason, &error).await,
-        Stop::Bury { effect, reason, error } => bury(run.work, run.lease, effect, reason, &error).await,
+        Stop::Bury { effect, reason, error } => bury_or_say_unknown(run, effect, reason, &error).await,
     }
 }
 
@@ -109,12 +108,18 @@ async fn await_approval(run: Run<'_>, posted: &str) -> Result<MessageFate, Write
     Ok(MessageFate::Done)
 }
 
-/// Buries the event because of something before any effect. An unknown outcome of an effect goes before the reason.
-async fn bury_before_any_effect(run: Run<'_>, reason: Reason, error: &str) -> Result<MessageFate, WriteError> {
+/// The event is not acted on any more. Where an effect is in doubt, that is said, and not why it is given up on: a
+/// call that failed at last does not speak for those before it.
+async fn bury_or_say_unknown(
+    run: Run<'_>,
+    effect: Option<&Effect>,
+    reason: Reason,
+    error: &str,
+) -> Result<MessageFate, WriteError> {
     let Run { work, mut lease, .. } = run;
     lease.withdraw_intents();
     let reason = if lease.row().in_doubt() { Reason::UnknownOutcome } else { reason };
-    bury(work, lease, None, reason, error).await
+    bury(work, lease, effect, reason, error).await
 }
 
 /// Buries the event: the ledger first, then the letter. A crash between is repaired by the redelivery, which finds
@@ -146,8 +151,8 @@ pub(crate) async fn bury_malformed(processor: &Processor, message: &Received) ->
     match processor.dead_letters.bury(&letter).await {
         Ok(()) => MessageFate::Done,
         Err(error) => {
-            let message = &message.message_id;
-            error!(message, %error, "the dead letter of a malformed message was not sent; it comes back in 10 s");
+            let message_id = &message.message_id;
+            error!(message_id, %error, "the dead letter of a malformed message was not sent; it comes back in 10 s");
             MessageFate::RedeliverAfter(OUTAGE_DELAY)
         }
     }

@@ -146,3 +146,9 @@ fn is_beyond_asking(replay: &Replay, row: &Row, effect: &Effect) -> bool {
     let trust = |entry: &Entry| replay.flows.trust(effect, entry.since, replay.clock.now());
     row.effects.get(&effect.id).is_some_and(|entry| entry.in_doubt() && trust(entry) == Guarantee::None)
 }
+
+/// Whether a replay would call every effect that is in doubt: no partner has forgotten our key.
+pub(crate) fn may_call_again(replay: &Replay, row: &Row) -> bool {
+    let flow = replay.flows.flow(&row.flow);
+    flow.is_some_and(|flow| !flow.effects.iter().any(|effect| is_beyond_asking(replay, row, effect)))
+}

@@ -10,9 +10,14 @@ use crate::Replay;
 use crate::lane::{MAX_RUNNING, PAGE, open, read, replayable, send_tick, was_done};
 use crate::lists::both_ends;
 use crate::operations::Failure;
+use crate::plans::may_call_again;
 
 /// The most events that the schedule replays, each time.
 const MAX_SCHEDULED: usize = 20;
+
+/// The reasons of events that may have healed. An unknown outcome is among them where the partner still honours our
+/// key: the same call again is harmless, and may clear it up.
+const HEALING: [Reason; 2] = [Reason::AttemptsSpent, Reason::UnknownOutcome];
 
 /// The most replays of one event by the schedule. An event that three replays did not settle is left to an operator.
 const MAX_REPLAYS: u32 = 3;
@@ -48,17 +53,18 @@ async fn open_healing_batches(replay: &Replay, rows: &[Row]) -> Result<Vec<Value
     }
     let sign_off = SignOff { by: "schedule", why: "it may have healed" };
     let mut left = MAX_SCHEDULED;
-    for flow in replay.flows.all().filter(|flow| flow.auto_replay) {
+    let flows = replay.flows.all().filter(|flow| flow.auto_replay);
+    for (flow, reason) in flows.flat_map(|flow| HEALING.map(|reason| (flow, reason))) {
         if opened.len() == MAX_RUNNING {
             break;
         }
         let filter = Filter {
             flow: Some(flow.name.clone()),
-            reason: Some(Reason::AttemptsSpent),
+            reason: Some(reason),
             replays: Some(MAX_REPLAYS - 1),
             ..Filter::default()
         };
-        let healing = |row: &&Row| filter.takes(row) && row.may_replay().is_ok();
+        let healing = |row: &&Row| filter.takes(row) && row.may_replay().is_ok() && may_call_again(replay, row);
         let count = replayable_among(replay, rows.iter().filter(healing), left).await?;
         left -= count;
         if let Ok(max @ 1..) = u32::try_from(count) {

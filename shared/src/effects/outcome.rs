@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::time::Timestamp;
-use crate::flows::Guarantee;
+use crate::flows::{Guarantee, Meaning};
 
 /// A partner's answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,13 +48,19 @@ pub enum Outcome {
     Terminal(String),
     /// The call may have happened, and it must not be repeated.
     Unknown(String),
+    /// The partner did not take our credentials: it did nothing, and the event waits until they are right.
+    CredentialsRejected(String),
 }
 
-/// Classifies a call's answer. 429, 5xx and time-outs are retryable, other errors are terminal.
+/// Reads a call's outcome. `meaning` says what a status means for this effect.
 ///
-/// Unless the partner honours our key, a retry is safe only where the call surely did nothing. A time-out and
-/// most 5xx do not say so; 429, 503 and a connection that was never made do.
-pub fn classify(called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee, now: Timestamp) -> Outcome {
+/// A call that may have happened is repeated only where the partner honours our key.
+pub fn classify(
+    called: Result<PartnerAnswer, NoAnswer>,
+    meaning: impl FnOnce(u16) -> Meaning,
+    guarantee: Guarantee,
+    now: Timestamp,
+) -> Outcome {
     let answer = match called {
         Ok(answer) => answer,
         Err(error @ NoAnswer::NotSent(_)) => {
@@ -64,11 +70,12 @@ pub fn classify(called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee, n
     };
     let error = format!("answered {}", answer.status);
     let retry_after = answer.retry_after.as_deref().and_then(|value| retry_after(value, now));
-    match answer.status {
-        200..=299 => Outcome::Done(answer.body),
-        429 | 503 => Outcome::Retryable { error, retry_after, doubtful: false },
-        500..=599 => doubtful(error, retry_after, guarantee),
-        _ => Outcome::Terminal(error),
+    match meaning(answer.status) {
+        Meaning::Done => Outcome::Done(answer.body),
+        Meaning::Retry => Outcome::Retryable { error, retry_after, doubtful: false },
+        Meaning::Failed => Outcome::Terminal(error),
+        Meaning::InDoubt => doubtful(error, retry_after, guarantee),
+        Meaning::CredentialsRejected => Outcome::CredentialsRejected(error),
     }
 }
 
@@ -123,11 +130,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::flows::default_meaning;
 
     const NOW: Timestamp = Timestamp::from_secs(784_111_770);
 
     fn answered(status: u16, guarantee: Guarantee) -> Outcome {
-        classify(Ok(PartnerAnswer { status, retry_after: None, body: json!({"id": 1}) }), guarantee, NOW)
+        let answer = PartnerAnswer { status, retry_after: None, body: json!({"id": 1}) };
+        classify(Ok(answer), default_meaning, guarantee, NOW)
     }
 
     fn kind(outcome: &Outcome) -> &'static str {
@@ -136,6 +145,7 @@ mod tests {
             Outcome::Retryable { .. } => "retryable",
             Outcome::Terminal(_) => "terminal",
             Outcome::Unknown(_) => "unknown",
+            Outcome::CredentialsRejected(_) => "credentials",
         }
     }
 
@@ -145,15 +155,15 @@ mod tests {
             (200, "done", "done"),
             (201, "done", "done"),
             (204, "done", "done"),
-            (301, "terminal", "terminal"),
+            (301, "retryable", "unknown"),
             (400, "terminal", "terminal"),
-            (401, "terminal", "terminal"),
+            (401, "credentials", "credentials"),
             (404, "terminal", "terminal"),
-            (409, "terminal", "terminal"),
+            (409, "retryable", "unknown"),
             (429, "retryable", "retryable"),
             (500, "retryable", "unknown"),
             (502, "retryable", "unknown"),
-            (503, "retryable", "retryable"),
+            (503, "retryable", "unknown"),
             (504, "retryable", "unknown"),
         ] {
             assert_eq!(kind(&answered(status, Guarantee::Native)), native, "{status} native");
@@ -165,9 +175,9 @@ mod tests {
     fn silence_is_unknown_unless_the_request_never_left() {
         let lost = || Err(NoAnswer::Lost("timed out".into()));
         let unsent = || Err(NoAnswer::NotSent("refused".into()));
-        assert_eq!(kind(&classify(lost(), Guarantee::None, NOW)), "unknown");
-        assert_eq!(kind(&classify(lost(), Guarantee::Native, NOW)), "retryable");
-        assert_eq!(kind(&classify(unsent(), Guarantee::None, NOW)), "retryable");
+        assert_eq!(kind(&classify(lost(), default_meaning, Guarantee::None, NOW)), "unknown");
+        assert_eq!(kind(&classify(lost(), default_meaning, Guarantee::Native, NOW)), "retryable");
+        assert_eq!(kind(&classify(unsent(), default_meaning, Guarantee::None, NOW)), "retryable");
     }
 
     #[test]

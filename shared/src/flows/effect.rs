@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub(super) use check::check;
 
 use super::template::{Body, Condition, Path};
-use super::{Flows, Integration};
+use super::{AnswerRule, Flows, Integration};
 use crate::base::time::{DurationText, Timestamp};
 
 /// One side effect.
@@ -34,6 +34,8 @@ pub struct Effect {
     pub lookup: Option<Lookup>,
     /// The parts of the answer that are kept: a name and a JSON pointer each.
     pub result: BTreeMap<String, String>,
+    /// The meanings of the answers to this effect, before those of its integration.
+    pub answers: Vec<AnswerRule>,
 }
 
 /// The action of an effect.
@@ -105,14 +107,18 @@ struct Written {
     /// The parts of the answer that are kept: a name and a JSON pointer each.
     #[serde(default)]
     result: BTreeMap<String, String>,
+    /// The meanings of the answers to this effect, before those of its integration. The first row that fits decides.
+    #[serde(default)]
+    answers: Vec<AnswerRule>,
 }
 
 impl TryFrom<Written> for Effect {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result } = written;
-        let alone = guarantee.is_none() && lookup.is_none() && result.is_empty();
+        let Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result, answers } =
+            written;
+        let alone = guarantee.is_none() && lookup.is_none() && result.is_empty() && answers.is_empty();
         let ours = match (upsert, decide) {
             (Some(upsert), None) => Some(Action::Upsert(upsert)),
             (None, Some(decide)) => Some(Action::Decide(decide)),
@@ -123,21 +129,23 @@ impl TryFrom<Written> for Effect {
             (Some(integration), Some(request), None) => Action::Call(Call { integration, request }),
             (None, None, Some(ours)) if alone => ours,
             (None, None, Some(_)) => {
-                return Err(format!("effect `{id}` calls no partner: it takes no guarantee, lookup or result"));
+                return Err(format!(
+                    "effect `{id}` calls no partner: it takes no guarantee, lookup, result or answers"
+                ));
             }
             _ => return Err(format!("effect `{id}` needs an integration and a request, or an upsert")),
         };
         // Upserts and decisions are idempotent by construction.
         let own = if matches!(action, Action::Call(_)) { Guarantee::None } else { Guarantee::Native };
         let guarantee = guarantee.unwrap_or(own);
-        Ok(Effect { id, action, when, needs, guarantee, lookup, result })
+        Ok(Effect { id, action, when, needs, guarantee, lookup, result, answers })
     }
 }
 
 #[cfg(feature = "schema")]
 impl From<Effect> for Written {
     fn from(effect: Effect) -> Self {
-        let Effect { id, action, when, needs, guarantee, lookup, result } = effect;
+        let Effect { id, action, when, needs, guarantee, lookup, result, answers } = effect;
         let (call, upsert, decide) = match action {
             Action::Call(call) => (Some(call), None, None),
             Action::Upsert(upsert) => (None, Some(upsert), None),
@@ -145,7 +153,7 @@ impl From<Effect> for Written {
         };
         let guarantee = call.as_ref().map(|_| guarantee);
         let (integration, request) = call.map(|Call { integration, request }| (integration, request)).unzip();
-        Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result }
+        Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result, answers }
     }
 }
 

@@ -13,6 +13,7 @@ mod hmac;
 mod key;
 mod source;
 
+mod answers;
 mod approval;
 mod contact;
 mod effect;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use answers::{AnswerRule, Meaning, Statuses, default_meaning};
 pub use approval::{Approval, Channel};
 pub(crate) use contact::MAX_FIELD_NAME;
 pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name};
@@ -119,6 +121,8 @@ pub struct Integration {
     pub key_window: Duration,
     /// The limits on calls to the partner.
     pub pressure: Pressure,
+    /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
+    pub answers: Vec<AnswerRule>,
 }
 
 /// An integration as it is written. Serde's `flatten` would lose the place of a mistake in it.
@@ -146,14 +150,17 @@ struct WrittenIntegration {
     concurrency: Option<u32>,
     /// The circuit breaker: when calls stop, and for how long.
     breaker: Option<Breaker>,
+    /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
+    #[serde(default)]
+    answers: Vec<AnswerRule>,
 }
 
 impl From<WrittenIntegration> for Integration {
     fn from(written: WrittenIntegration) -> Self {
         let WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, .. } = written;
-        let WrittenIntegration { rate, concurrency, breaker, .. } = written;
+        let WrittenIntegration { rate, concurrency, breaker, answers, .. } = written;
         let pressure = Pressure { rate, concurrency, breaker };
-        Integration { base_url, auth, timeout, idempotency_header, key_window, pressure }
+        Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers }
     }
 }
 

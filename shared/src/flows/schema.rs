@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use super::key::Normalized;
 use super::parse::Size;
 use super::source::InHeader;
-use super::{Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, Source, WrittenIntegration};
+use super::{
+    Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, Source, Statuses, WrittenIntegration,
+};
 use crate::base::time::{DurationText, HourMinute, Unit};
 use crate::limits::rates::Rate;
 
@@ -44,6 +46,26 @@ impl JsonSchema for DurationText {
             "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
             "description": "`500ms`, `2s`, `48h`, `1h30m`"
         })
+    }
+}
+
+impl JsonSchema for Statuses {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Statuses".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = json!({"type": ["integer", "string"], "minimum": 100, "maximum": 599, "pattern": "^[1-5][0-9]{2}(\\.\\.[1-5][0-9]{2})?$"});
+        json_schema!({
+            "anyOf": [one, {"type": "array", "minItems": 1, "items": one}],
+            "description": "`503`, `500..599`, or a list of these"
+        })
+    }
+}
+
+impl Serialize for Statuses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|range| format!("{}..{}", range.start(), range.end())))
     }
 }
 
@@ -164,8 +186,18 @@ impl Serialize for Rate {
 
 impl From<Integration> for WrittenIntegration {
     fn from(integration: Integration) -> Self {
-        let Integration { base_url, auth, timeout, idempotency_header, key_window, pressure } = integration;
+        let Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers } = integration;
         let (rate, concurrency, breaker) = (pressure.rate, pressure.concurrency, pressure.breaker);
-        WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, rate, concurrency, breaker }
+        WrittenIntegration {
+            base_url,
+            auth,
+            timeout,
+            idempotency_header,
+            key_window,
+            rate,
+            concurrency,
+            breaker,
+            answers,
+        }
     }
 }

@@ -178,6 +178,11 @@ impl Lease {
         self.came_to(effect, Progress::Done { result }, now);
     }
 
+    /// Notes that the partner did not take our credentials. The intent is withdrawn when the lease ends.
+    pub fn note_credentials_rejected(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+        self.note(effect, now, &format!("credentials rejected: {error}"));
+    }
+
     /// Records that the call failed and surely changed nothing.
     pub fn record_failed(&mut self, effect: &Effect, error: &str, now: Timestamp) {
         self.note(effect, now, error);

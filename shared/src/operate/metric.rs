@@ -75,7 +75,10 @@ impl Fact<'_> {
             Fact::Dead(..) => vec![one("DeadLetters")],
             Fact::DeadAgain(..) => vec![one("DeadLetters"), one("ReplaysDead")],
             Fact::Called(_, ended, took) => {
-                let failed = Measure { value: u64::from(*ended == CallEnd::Failure), ..one("PartnerFailures") };
+                let failed = Measure {
+                    value: u64::from(matches!(ended, CallEnd::Failure | CallEnd::CredentialsRejected)),
+                    ..one("PartnerFailures")
+                };
                 vec![one("PartnerCalls"), failed, millis("PartnerLatency", *took)]
             }
             Fact::Breaker(_, BreakerChange::Opened) => vec![one("BreakerOpened")],

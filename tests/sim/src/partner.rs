@@ -31,8 +31,10 @@ pub enum Conduct {
         /// When it wants to be asked again, in seconds.
         retry_after: Option<u64>,
     },
-    /// It answers 500, which says nothing.
+    /// It answers with a status that does not say whether anything happened.
     Fail {
+        /// The status that it answers with.
+        status: u16,
         /// Whether it did what it was asked for.
         applied: bool,
     },
@@ -49,15 +51,21 @@ impl Conduct {
         match scheduler.below(12) {
             0 => Conduct::Unreachable,
             1 | 2 => Conduct::Refuse { status: 429, retry_after: Some(1 + scheduler.below(20)) },
-            3 => Conduct::Refuse { status: 503, retry_after: None },
+            3 => Conduct::Fail { status: 503, applied: scheduler.below(2) == 0 },
             4 => Conduct::Refuse { status: 400, retry_after: None },
-            5 => Conduct::Fail { applied: false },
-            6 => Conduct::Fail { applied: true },
+            5 => Conduct::Fail { status: Self::doubtful(scheduler), applied: false },
+            6 => Conduct::Fail { status: Self::doubtful(scheduler), applied: true },
             7 => Conduct::Hang { late: None },
             8 => Conduct::Hang { late: Some(Duration::ZERO) },
             9 => Conduct::Hang { late: Some(scheduler.between(Duration::ZERO, LATEST)) },
             _ => Conduct::Slow,
         }
+    }
+
+    /// A status of which only the partner knows whether it had acted.
+    fn doubtful(scheduler: &Scheduler) -> u16 {
+        const DOUBTFUL: [u16; 6] = [500, 502, 303, 408, 409, 425];
+        DOUBTFUL[usize::try_from(scheduler.below(6)).unwrap_or_default()]
     }
 }
 
@@ -68,8 +76,8 @@ impl fmt::Display for Conduct {
             Conduct::Slow => write!(f, "200, slowly"),
             Conduct::Unreachable => write!(f, "unreachable"),
             Conduct::Refuse { status, .. } => write!(f, "{status}"),
-            Conduct::Fail { applied: true } => write!(f, "500, and did it"),
-            Conduct::Fail { applied: false } => write!(f, "500, and did not do it"),
+            Conduct::Fail { status, applied: true } => write!(f, "{status}, and did it"),
+            Conduct::Fail { status, applied: false } => write!(f, "{status}, and did not do it"),
             Conduct::Hang { late: None } => write!(f, "hangs, and does not do it"),
             Conduct::Hang { late: Some(late) } => write!(f, "hangs, and does it after {} ms", late.as_millis()),
         }

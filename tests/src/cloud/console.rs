@@ -66,7 +66,7 @@ async fn a_viewer_sees_the_same_without_a_button() {
     let browser = Browser::open(&format!("{}/console?dashboard=ledgerline-view", variable("LEDGERLINE_URL"))).await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
-    browser.until_text("main .history", "dead: attempts_spent").await;
+    browser.until_text("main .history", "dead: unknown_outcome").await;
     let buttons = browser.run("return document.querySelectorAll('main cwdb-action[display=popup], main input').length");
     assert_eq!(buttons.await, 0);
 }

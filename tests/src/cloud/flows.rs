@@ -134,7 +134,7 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     assert_eq!((emails.len(), &emails[0]["body"]["template"]), (1, &json!("cart-reminder")));
     assert_eq!(system.calls_of("discounts").await.len(), 0, "no codes in safe mode");
 
-    system.tell_partner(json!({"mode": "status", "status": 500})).await;
+    system.tell_partner(json!({"mode": "status", "status": 429})).await;
     system.operate(by_ada(json!({"op": "resume", "flow": "lead-routing"}))).await;
     let line = system.until_parked(&paused).await;
     assert_eq!((&line["reason"], &line["attempts"]), (&json!("attempts_spent"), &json!(1)), "the policy is in force");

@@ -103,7 +103,7 @@ async fn a_partner_that_fails_for_good_makes_a_dead_letter_that_can_be_replayed(
     let line = system.until_parked(&id).await;
     assert_eq!(
         (&line["reason"], &line["error"], &line["attempts"]),
-        (&json!("attempts_spent"), &json!("answered 500"), &json!(3))
+        (&json!("unknown_outcome"), &json!("answered 500"), &json!(3))
     );
     assert_eq!(line["effect"], "crm");
     assert_eq!(system.calls().await.len(), 3, "as many as the policy allows");
@@ -126,7 +126,7 @@ async fn a_partner_that_fails_for_good_makes_a_dead_letter_that_can_be_replayed(
         "crm 1: answered 500",
         "retry in",
         "crm 3: answered 500",
-        "dead: attempts_spent",
+        "dead: unknown_outcome",
         "parked",
         "replay 1 by ada: the CRM is back",
         "crm 1: done",

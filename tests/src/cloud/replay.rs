@@ -35,10 +35,10 @@ async fn batch(system: &System, id: &Value) -> Value {
 #[ignore = "needs the local cloud: make test"]
 async fn a_replay_function_killed_in_the_middle_of_a_batch_repeats_nothing_and_loses_nothing() {
     let system = System::take().await;
-    let ids = system.dead_leads(418, 12).await;
+    let ids = system.dead_leads(410, 12).await;
     let before = system.calls().await.len();
     let opened =
-        system.operate(by_ada(json!({"op": "batch", "only": {"error": "418"}, "max": 100, "rate": 600}))).await;
+        system.operate(by_ada(json!({"op": "batch", "only": {"error": "410"}, "max": 100, "rate": 600}))).await;
     assert_eq!(opened["progress"], "running", "{opened}");
     system.until_calls(before + 3).await;
     assert!(system.kill("replay").await > 0, "it was at work");
@@ -62,10 +62,13 @@ async fn a_replay_function_killed_in_the_middle_of_a_batch_repeats_nothing_and_l
 #[ignore = "needs the local cloud: make test"]
 async fn two_operators_press_the_same_button_and_the_second_sees_why_not() {
     let system = System::take().await;
-    let ids = system.dead_leads(417, 1).await;
+    let ids = system.dead_leads(405, 1).await;
     let version = system.show(&ids[0]).await["version"].clone();
-    let press = || system.operate(by_ada(json!({"op": "replay", "id": ids[0], "version": version})));
-    let (one, other) = futures::join!(press(), press());
+    let press = |by: &str| {
+        let reason = "the CRM is back";
+        system.operate(json!({"op": "replay", "id": ids[0], "version": version, "by": by, "reason": reason}))
+    };
+    let (one, other) = futures::join!(press("ada"), press("bob"));
     let (done, refused): (Vec<_>, Vec<_>) = [one, other].into_iter().partition(|answer| answer["state"] == "queued");
     assert_eq!(done.len(), 1, "{done:?} {refused:?}");
     let why = refused[0]["error"].as_str().expect("a refusal");

@@ -299,7 +299,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
     arena.partner.desk().broken = vec!["/b"];
     let event = arena.accept("three", "grace@example.com").await;
     arena.drain(&container).await;
-    assert_eq!(arena.row(&event).await.death.map(|death| death.reason), Some(Reason::AttemptsSpent));
+    assert_eq!(arena.row(&event).await.death.map(|death| death.reason), Some(Reason::UnknownOutcome));
 
     let aws = aws().await;
     let events = SqsEvents::new(&aws, arena.queues.events_url());

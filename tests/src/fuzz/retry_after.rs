@@ -6,7 +6,7 @@ use bolero::check;
 use serde_json::Value;
 use shared::base::time::Timestamp;
 use shared::effects::outcome::{Outcome, PartnerAnswer, classify};
-use shared::flows::Guarantee;
+use shared::flows::{Guarantee, default_meaning};
 
 use super::each;
 use super::payload::Spoiled;
@@ -34,7 +34,7 @@ fn target() {
         let now = Timestamp::from_millis(*now);
         let text = spoiled.text(&SEEDS, WORDS);
         let answer = PartnerAnswer { status: 429, retry_after: Some(text.clone()), body: Value::Null };
-        let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), Guarantee::None, now) else {
+        let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), default_meaning, Guarantee::None, now) else {
             panic!("429 is not retryable");
         };
         if let Ok(seconds) = text.parse() {

@@ -76,7 +76,7 @@ async fn press(world: &World, page: &str, label: &str) -> String {
 }
 
 async fn parked(world: &World) -> EventId {
-    world.partners.script(vec![Script::Status(500); 3]);
+    world.partners.script(vec![Script::Status(429); 3]);
     let id = world.post(&lead()).await.expect("a good lead").id;
     world.drain().await;
     assert!(world.park().await.is_empty());
@@ -135,10 +135,10 @@ async fn an_event_is_found_read_and_replayed() {
     assert!(overview.contains("<b>1</b> dead") && overview.contains("attempts_spent"), "{overview}");
     assert!(overview.contains("<b>0</b> on the queue"), "{overview}");
     let list = page(&world, carried(&overview, "attempts_spent")).await;
-    assert!(list.contains(id.as_str()) && list.contains("answered 500"), "{list}");
+    assert!(list.contains(id.as_str()) && list.contains("answered 429"), "{list}");
 
     let event = page(&world, json!({"page": "event", "id": id})).await;
-    for shown in ["crm 3: answered 500", "&quot;company&quot;: &quot;A***&quot;", "region=eu-central-1#xray:traces/1-"]
+    for shown in ["crm 3: answered 429", "&quot;company&quot;: &quot;A***&quot;", "region=eu-central-1#xray:traces/1-"]
     {
         assert!(event.contains(shown), "{shown}: {event}");
     }
@@ -192,7 +192,7 @@ async fn a_button_of_a_page_that_is_out_of_date_is_refused() {
     let id = parked(&world).await;
     let stale = page(&world, json!({"page": "event", "id": id})).await;
     press(&world, &stale, "Replay").await;
-    world.partners.script(vec![Script::Status(500); 3]);
+    world.partners.script(vec![Script::Status(429); 3]);
     world.drain().await;
     world.park().await;
     for label in ["Replay", "Drop"] {
@@ -357,7 +357,7 @@ async fn who_lambda_says_it_is_goes_before_who_they_say_they_are() {
     serve(&console, json!({"op": "replay", "id": id, "by": "ada", "reason": "the CRM is back"}))
         .await
         .expect("an answer");
-    world.partners.script(vec![Script::Status(500); 3]);
+    world.partners.script(vec![Script::Status(429); 3]);
     world.drain().await;
     world.park().await;
     let mut pressed = json!({"op": "drop", "id": id});

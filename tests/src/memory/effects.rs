@@ -33,16 +33,16 @@ pub(crate) fn replace_effects(yaml: &str, effects: &[(&str, &str)]) -> String {
 const LOOKUP: &str =
     "guarantee: lookup, lookup: {after: 5s, request: {path: '/find?key={{ event.data.event_id }}'}, found: /id}";
 
-async fn accepted(world: &World) -> EventId {
+pub(crate) async fn accepted(world: &World) -> EventId {
     world.post(&lead()).await.expect("a good lead").id
 }
 
 /// What the partner was asked, as method and path.
-fn asked(world: &World) -> Vec<String> {
+pub(crate) fn asked(world: &World) -> Vec<String> {
     world.partners.calls().into_iter().map(|(_, request)| format!("{} {}", request.method, request.path)).collect()
 }
 
-async fn reason(world: &World, id: &EventId) -> Option<Reason> {
+pub(crate) async fn reason(world: &World, id: &EventId) -> Option<Reason> {
     world.row(id).await.death.map(|death| death.reason)
 }
 
@@ -181,10 +181,11 @@ async fn a_doubt_outlives_the_failures_after_it() {
     use Script::{RetryAfter, Status};
     let unknown = (State::Dead, Some(Reason::UnknownOutcome));
     for (script, calls, end) in [
-        (vec![RetryAfter(503, "120")], 2, (State::Succeeded, None)),
+        (vec![RetryAfter(429, "120")], 2, (State::Succeeded, None)),
+        (vec![RetryAfter(503, "120")], 1, unknown),
         (vec![Status(500)], 2, (State::Succeeded, None)),
         (vec![RetryAfter(500, "120")], 1, unknown),
-        (vec![Status(500), RetryAfter(503, "120")], 2, unknown),
+        (vec![Status(500), RetryAfter(429, "120")], 2, unknown),
     ] {
         let mut files = files();
         files[1].text.push_str("  key_window: 1m\n");

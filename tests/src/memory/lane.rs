@@ -144,7 +144,7 @@ async fn a_batch_can_be_stopped_and_what_dies_again_is_left_alone() {
 #[tokio::test]
 async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
     let world = World::new();
-    world.partners.script(vec![Script::Status(503); 3]);
+    world.partners.script(vec![Script::Status(429); 3]);
     let id = world.post(&lead_of("evt_1", "ada@example.com")).await.expect("a good lead").id;
     world.drain().await;
     world.park().await;
@@ -159,7 +159,7 @@ async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
 async fn the_schedule_gives_up_where_nothing_heals_and_leaves_alone_what_was_refused() {
     let world = World::new();
     let refused = with_dead(&world, 1).await.remove(0);
-    world.partners.script(vec![Script::Status(503); 100]);
+    world.partners.script(vec![Script::Status(429); 100]);
     let failed = world.post(&lead_of("evt_failed", "ada@example.com")).await.expect("a good lead").id;
     world.drain().await;
     world.park().await;
@@ -175,7 +175,7 @@ async fn the_schedule_gives_up_where_nothing_heals_and_leaves_alone_what_was_ref
 async fn the_schedule_replays_at_most_twenty_and_nothing_of_a_flow_that_does_not_want_it() {
     for (written, replayed) in [("", 20), ("auto_replay: false\n", 0)] {
         let world = World::with(flows_with(|yaml| yaml.replace("ttl: 24h", &format!("{written}ttl: 24h"))));
-        world.partners.script(vec![Script::Status(503); 25 * 3]);
+        world.partners.script(vec![Script::Status(429); 25 * 3]);
         for n in 0..25 {
             let lead = lead_of(&format!("evt_{n}"), &format!("{n}@example.com"));
             world.post(&lead).await.expect("a good lead");

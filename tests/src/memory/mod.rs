@@ -1,5 +1,6 @@
 //! The three functions over the models, on a virtual clock.
 
+mod answers;
 mod console;
 mod contract;
 mod effects;

@@ -73,7 +73,7 @@ async fn a_transient_failure_is_tried_again_after_a_growing_delay() {
 #[tokio::test]
 async fn a_permanent_failure_stops_at_the_policy_and_becomes_a_letter_with_its_context() {
     let world = World::new();
-    world.partners.script(vec![Script::Status(500); 10]);
+    world.partners.script(vec![Script::Status(429); 10]);
     let id = accepted(&world).await;
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 3);
@@ -85,7 +85,7 @@ async fn a_permanent_failure_stops_at_the_policy_and_becomes_a_letter_with_its_c
     let context: BTreeMap<&str, &str> = letters[0].attributes.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(context["reason"], "attempts_spent");
     assert_eq!(context["effect"], "crm");
-    assert_eq!(context["error"], "answered 500");
+    assert_eq!(context["error"], "answered 429");
     assert_eq!(context["attempts"], "3");
 }
 
@@ -129,7 +129,8 @@ async fn a_worker_that_dies_in_a_call_is_followed_after_its_lease() {
 /// Whatever leaves the outcome open, an effect without a guarantee is not tried a second time.
 #[tokio::test]
 async fn an_unknown_outcome_is_said_and_not_guessed() {
-    for script in [Script::Panic, Script::Hang, Script::Status(500), Script::Status(504)] {
+    let statuses = [303, 408, 409, 423, 425, 500, 503, 504].map(Script::Status);
+    for script in [Script::Panic, Script::Hang].into_iter().chain(statuses) {
         let world = World::with(flows_with(|yaml| effects(&yaml, 1, "none")));
         world.partners.script([script.clone()]);
         let id = accepted(&world).await;
@@ -145,7 +146,7 @@ async fn an_unknown_outcome_is_said_and_not_guessed() {
 #[tokio::test]
 async fn what_surely_did_not_happen_is_tried_again_even_without_a_guarantee() {
     let world = World::with(flows_with(|yaml| effects(&yaml, 1, "none")));
-    world.partners.script([Script::Status(429), Script::Status(503)]);
+    world.partners.script([Script::Status(429), Script::Status(429)]);
     let id = accepted(&world).await;
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
@@ -303,7 +304,7 @@ async fn a_contact_has_so_many_retries_and_no_more() {
         ids.push(world.post(&lead_of(&format!("evt_{n}"), "ada@example.com")).await.expect("a good lead").id);
     }
     let other = world.post(&lead_of("evt_9", "grace@example.com")).await.expect("a good lead").id;
-    world.partners.script(vec![Script::Status(503); 100]);
+    world.partners.script(vec![Script::Status(429); 100]);
     world.drain().await;
     let mut reasons = Vec::new();
     for id in &ids {

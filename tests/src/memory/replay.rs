@@ -18,7 +18,7 @@ use crate::fixtures::{ADA, NOW, by_ada, lead};
 
 /// A lead that the partner failed until it died, parked.
 async fn parked(world: &World) -> EventId {
-    world.partners.script(vec![Script::Status(500); 3]);
+    world.partners.script(vec![Script::Status(429); 3]);
     let id = world.post(&lead()).await.expect("a good lead").id;
     world.drain().await;
     assert!(world.park().await.is_empty());
@@ -39,7 +39,7 @@ async fn a_dead_letter_is_listed_with_its_context() {
     let [line] = list["parked"].as_array().expect("lines").as_slice() else { panic!("one line: {list}") };
     assert_eq!(line["id"], json!(id));
     assert_eq!(line["reason"], "attempts_spent");
-    assert_eq!(line["error"], "answered 500");
+    assert_eq!(line["error"], "answered 429");
     assert_eq!(line["attempts"], 3);
 
     let page = operate(&world.replay, Operation::Show { id }).await.expect("a page");
@@ -271,7 +271,7 @@ async fn a_refusal_is_told_from_an_answer() {
     let world = World::new();
     let id = parked(&world).await;
     let page = handle(&world.replay, json!({"op": "show", "id": id})).await;
-    assert_eq!((&page["id"], &page["error"]), (&json!(id), &json!("answered 500")));
+    assert_eq!((&page["id"], &page["error"]), (&json!(id), &json!("answered 429")));
     let word = json!({"id": id, "by": "ada", "reason": "a test"});
     for (op, more) in [
         ("show", json!({"id": "nobody"})),

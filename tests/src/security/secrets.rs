@@ -110,7 +110,7 @@ async fn no_secret_is_logged_stored_or_answered_on_the_whole_way() {
         seen += &format!("{:?}", request.send(&world).await);
     }
 
-    world.partners.script([Script::Status(401), Script::Hang]);
+    world.partners.script([Script::Status(400), Script::Hang]);
     world.drain().await;
     assert_eq!(world.dead_letters.depth(), 1, "a dead letter");
     seen += &format!("{:?}", world.dead_letters);

@@ -171,5 +171,8 @@ fn decline_reason(answer: &Value) -> Option<&str> {
 
 /// Whether a call leaves its outcome unknown: no answer, a late one, or one that does not say what happened.
 fn leaves_doubt(call: &PartnerCall) -> bool {
-    call.mode == "slow_body" || call.status.is_none_or(|status| status >= 500 && status != 503)
+    call.mode == "slow_body"
+        || call
+            .status
+            .is_none_or(|status| matches!(shared::flows::default_meaning(status), shared::flows::Meaning::InDoubt))
 }

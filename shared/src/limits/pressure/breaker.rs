@@ -196,7 +196,7 @@ impl Phase {
         let Phase::HalfOpen { round, sent, passed, until } = *self else { return None };
         match ended {
             _ if of != round => None,
-            CallEnd::Failure => Some(Phase::Open { until: now + breaker.open_for }),
+            CallEnd::Failure | CallEnd::CredentialsRejected => Some(Phase::Open { until: now + breaker.open_for }),
             CallEnd::Success if passed + 1 >= breaker.probes => Some(Phase::healthy()),
             CallEnd::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until }),
             // It says nothing about the partner, so another probe goes in its place.

@@ -119,6 +119,20 @@ impl ContainerBreakers {
         change
     }
 
+    /// Opens a closed breaker at once, without counting.
+    pub(super) async fn open(
+        &self,
+        integration: &str,
+        breaker: &Breaker,
+        chance: &dyn Chance,
+        now: Timestamp,
+    ) -> Option<BreakerChange> {
+        let watch = self.watch(integration);
+        let mut watch = watch.lock().await;
+        let opened = |phase: &Phase| phase.is_closed().then_some(Phase::Open { until: now + breaker.open_for });
+        self.turn(integration, &mut watch, opened, chance, now).await?
+    }
+
     /// Writes the phase that `next` makes of the current one. `None` if there is no next phase, or
     /// if other containers were faster at every try.
     ///

@@ -38,6 +38,8 @@ pub enum DeferralReason {
     QuietHours,
     /// The contacts did not answer.
     ContactsUnavailable,
+    /// The partner does not take our credentials.
+    CredentialsRejected,
 }
 
 impl DeferralReason {
@@ -51,6 +53,7 @@ impl DeferralReason {
             DeferralReason::LimitsUnavailable => "limits unavailable",
             DeferralReason::QuietHours => "quiet hours",
             DeferralReason::ContactsUnavailable => "contacts unavailable",
+            DeferralReason::CredentialsRejected => "credentials rejected",
         }
     }
 }
@@ -62,6 +65,8 @@ pub enum CallEnd {
     Success,
     /// The partner fails: no answer, a 5xx, a 429.
     Failure,
+    /// The partner does not take our credentials: no other call will do better, so the breaker opens at once.
+    CredentialsRejected,
     /// The call was not made after all, and says nothing.
     Neutral,
 }
@@ -159,6 +164,9 @@ impl Gate {
         let breaker = permit.breaker?;
         match permit.probe {
             Some(round) => self.breakers.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
+            None if ended == CallEnd::CredentialsRejected => {
+                self.breakers.open(&permit.integration, &breaker, &*self.chance, now).await
+            }
             None => self.breakers.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
         }
     }

@@ -80,11 +80,11 @@ impl SimPartners {
                 self.seat.pause(left).await;
                 return Err(NoAnswer::Lost("timed out".into()));
             }
-            Conduct::Fail { applied } => {
+            Conduct::Fail { status, applied } => {
                 if applied {
                     self.partner.apply(arrival, &self.seat);
                 }
-                (500, None)
+                (status, None)
             }
             Conduct::Refuse { status, retry_after } => (status, retry_after),
             Conduct::Well | Conduct::Slow | Conduct::Unreachable => {

@@ -39,7 +39,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 48] = [
+pub(super) static ALL: [Mutant; 49] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -96,6 +96,10 @@ pub(super) static ALL: [Mutant; 48] = [
     }),
     Mutant::ports("a lost call is taken for one that never left", |p, _| ContainerPorts {
         partners: Box::new(others::LostIsUnsent(p.partners)),
+        ..p
+    }),
+    Mutant::ports("a doubtful status is taken for a refusal", |p, _| ContainerPorts {
+        partners: Box::new(others::DoubtIsRefusal(p.partners)),
         ..p
     }),
     Mutant { flows: Some(&HASTY), ..Mutant::named("a lookup does not wait") },

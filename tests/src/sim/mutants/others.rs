@@ -7,6 +7,7 @@ use shared::base::errors::Unavailable;
 use shared::base::time::Timestamp;
 use shared::effects::outcome::{NoAnswer, PartnerAnswer};
 use shared::effects::request::{PartnerRequest, Partners};
+use shared::flows::{Meaning, default_meaning};
 use shared::ledger::{Admission, Admissions, Row};
 use shared::limits::budget::{Budget, Budgets, Spending};
 use shared::limits::pressure::{Slots, TakeSlot, Taken};
@@ -47,6 +48,18 @@ pub(super) struct LostIsUnsent(pub(super) Box<dyn Partners>);
 impl Partners for LostIsUnsent {
     async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         self.0.call(request).await.map_err(|error| NoAnswer::NotSent(error.to_string()))
+    }
+}
+
+/// Believes that a partner which answers 503, 408, 409 or 303 has done nothing.
+pub(super) struct DoubtIsRefusal(pub(super) Box<dyn Partners>);
+
+#[async_trait]
+impl Partners for DoubtIsRefusal {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+        let answer = self.0.call(request).await?;
+        let refused = default_meaning(answer.status) == Meaning::InDoubt;
+        Ok(PartnerAnswer { status: if refused { 429 } else { answer.status }, ..answer })
     }
 }
 
