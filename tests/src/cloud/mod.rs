@@ -136,6 +136,26 @@ async fn a_partner_that_fails_for_good_makes_a_dead_letter_that_can_be_replayed(
     }
 }
 
+/// A proxy may answer so after the partner has acted.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_partner_that_acts_and_says_otherwise_acts_once() {
+    let system = System::take().await;
+    for status in [503, 408, 409, 303] {
+        system.tell_partner(json!({"mode": "status", "status": status, "apply": true, "times": 1})).await;
+        let before = system.calls().await.len();
+        let id = system.post(&new_lead("doubtful")).await.id();
+        system.until(&id, "succeeded").await;
+        let calls = system.calls().await.split_off(before);
+        let seen: Vec<_> = calls.iter().map(|call| (&call["status"], &call["applied"])).collect();
+        assert_eq!(
+            seen,
+            [(&json!(status), &json!(true)), (&json!(200), &json!(false))],
+            "{status}: once, under one key"
+        );
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs the local cloud: make test"]
 async fn a_failure_that_passes_is_tried_again_within_growing_delays() {

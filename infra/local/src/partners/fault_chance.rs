@@ -46,8 +46,12 @@ fn faults() -> Vec<Mode> {
         Mode::Status { status: 429, retry_after: Some("1".into()), apply: false },
         Mode::Status { status: 503, retry_after: Some("1".into()), apply: false },
         status(500, false),
-        // The answer is lost on its way through the partner's own proxies.
+        // The answer is lost on its way through the partner's own proxies, or says less than it seems to.
         status(502, true),
+        status(503, true),
+        status(408, true),
+        status(409, true),
+        status(303, true),
         status(422, false),
         Mode::SlowBody { time: SLOWLY },
         Mode::SlowBody { time: TOO_LONG },
