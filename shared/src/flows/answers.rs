@@ -28,6 +28,19 @@ pub enum Meaning {
     CredentialsRejected,
 }
 
+impl Meaning {
+    /// The meaning in words, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Meaning::Done => "done",
+            Meaning::Retry => "retry",
+            Meaning::Failed => "failed",
+            Meaning::InDoubt => "in doubt",
+            Meaning::CredentialsRejected => "credentials rejected",
+        }
+    }
+}
+
 /// One row of the table from answers to meanings. The first row that fits decides.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
@@ -57,6 +70,35 @@ impl Flows {
         let declared = effect.answers.iter().chain(partner).find(|rule| rule.status.contain(status));
         declared.map_or_else(|| default_meaning(status), |rule| rule.means)
     }
+}
+
+impl Flows {
+    /// The table in force for an effect's call, as one line: each meaning with its statuses. What it does not list is
+    /// in doubt.
+    pub fn answers_in_force(&self, effect: &Effect) -> String {
+        let meanings = [Meaning::Done, Meaning::Retry, Meaning::Failed, Meaning::CredentialsRejected];
+        let listed = meanings.into_iter().filter_map(|meaning| {
+            let ranges = ranges((100..=599).filter(|status| self.meaning(effect, *status) == meaning));
+            (!ranges.is_empty()).then(|| format!("{} {}", meaning.as_str(), ranges.join(", ")))
+        });
+        listed.chain(["in doubt all others".to_owned()]).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Statuses in a row, each as a number or a range with both ends.
+fn ranges(statuses: impl Iterator<Item = u16>) -> Vec<String> {
+    let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
+    for status in statuses {
+        match ranges.last_mut() {
+            Some(last) if *last.end() + 1 == status => *last = *last.start()..=status,
+            _ => ranges.push(status..=status),
+        }
+    }
+    let written = |range: &RangeInclusive<u16>| match range.start() == range.end() {
+        true => range.start().to_string(),
+        false => format!("{}..{}", range.start(), range.end()),
+    };
+    ranges.iter().map(written).collect()
 }
 
 /// The meaning of a status that no table names.
@@ -124,6 +166,12 @@ mod tests {
                 assert_eq!(default_meaning(*status), meaning, "{status}");
             }
         }
+    }
+
+    #[test]
+    fn the_table_in_force_is_one_line() {
+        let statuses = [200, 201, 202, 409, 503, 504];
+        assert_eq!(ranges(statuses.into_iter()), ["200..202", "409", "503..504"]);
     }
 
     fn rules(yaml: &str) -> Result<Vec<AnswerRule>, String> {

@@ -66,6 +66,8 @@ pub struct EffectPlan {
     pub after: Vec<String>,
     /// What the processor does where it cannot know whether the effect happened.
     pub when_unknown: &'static str,
+    /// What the partner's answers mean, as one line. An effect that calls no partner has none.
+    pub answers: Option<String>,
     /// What the effect would do, or why it could not.
     pub does: Result<PlannedAction, String>,
 }
@@ -167,7 +169,8 @@ fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows:
     };
     let does = action_of(effect, event, row, flow, flows)
         .map_err(|error| format!("the request cannot be made from this event: {error}"));
-    EffectPlan { effect: effect.id.clone(), after, when_unknown, does }
+    let answers = effect.integration().map(|_| flows.answers_in_force(effect));
+    EffectPlan { effect: effect.id.clone(), after, when_unknown, answers, does }
 }
 
 fn action_of(
@@ -239,14 +242,16 @@ fn text(planned: &FlowPlan) -> String {
 }
 
 fn effect_text(planned: &EffectPlan) -> String {
-    let EffectPlan { effect, after, when_unknown, does } = planned;
+    let EffectPlan { effect, after, when_unknown, answers, does } = planned;
     let after = if after.is_empty() { "at once".into() } else { format!("after {}", after.join(", ")) };
     let action = match does {
         Ok(action) => action_text(action),
         Err(why) => format!("  {}\n", output::styled(output::BAD, why)),
     };
     let effect = output::styled(output::BOLD, effect);
-    format!("\n{effect} {after}; where its outcome is unknown, {when_unknown}\n{action}")
+    let answers = answers.iter().map(|line| format!("  {}\n", output::styled(output::DIM, format!("answers: {line}"))));
+    let answers: String = answers.collect();
+    format!("\n{effect} {after}; where its outcome is unknown, {when_unknown}\n{action}{answers}")
 }
 
 fn action_text(action: &PlannedAction) -> String {
