@@ -295,7 +295,7 @@ impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Fenced => decline(
-                "another operator or worker changed it meanwhile: nothing was done; look again before you decide",
+                "another operator or worker changed it meanwhile: this change was not made; look again before you decide",
             ),
             WriteError::Unavailable(unavailable) => unavailable.into(),
         }

@@ -146,6 +146,18 @@ fn a_batch_whose_answer_is_lost_is_not_begun_twice() {
     assert_eq!(begun, 1);
 }
 
+/// A newer function may answer in another way.
+#[test]
+fn a_batch_whose_answer_cannot_be_read_may_have_been_started() {
+    let function = FunctionStub::start(|request, _| match request["op"].as_str() {
+        Some("list") => list(&[line("aa")]),
+        _ => StubReply::Answer(json!({"id": "b-1", "begun": true})),
+    });
+    let begun = ledgerline(&function, &["replay", "--flow", "leads", "--reason", "it is back", "--by", "ada", "--yes"]);
+    assert_eq!(code(&begun), 5, "{}", words(&begun));
+    assert!(words(&begun).contains("may have been started"), "{}", words(&begun));
+}
+
 fn unavailable() -> Value {
     json!({"error": "the queue is unavailable: it is down; nothing is lost", "unavailable": true})
 }

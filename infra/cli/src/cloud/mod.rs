@@ -116,9 +116,10 @@ impl CloudClient {
 }
 
 fn parse_answer(response: &AwsResponse) -> Result<Value> {
-    let answer = serde_json::from_slice(&response.body).context(
-        "the replay function sent an answer that is not JSON, so that nobody can say what it did: look at \
-         its log",
-    )?;
-    Ok(CloudError::check(answer)?)
+    // Whatever it was asked for may be done: that is not a mistake of the command line.
+    let unreadable = |error: serde_json::Error| {
+        let told = "the replay function sent an answer that is not JSON, so that nobody can say what it did";
+        CloudError::Unreached(format!("{told}: look at its log ({error})"))
+    };
+    Ok(CloudError::check(serde_json::from_slice(&response.body).map_err(unreadable)?)?)
 }

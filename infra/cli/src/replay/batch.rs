@@ -1,6 +1,6 @@
 //! Batches of replays: `ledgerline replay` with options that choose events, and `ledgerline stop`.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use shared::ledger::batch::{Batch, BatchProgress, Filter};
 
 use super::follow;
 use crate::args::{ByAndReasonArgs, FilterArgs, now, up_to};
-use crate::cloud::{self, CloudArgs, CloudClient};
+use crate::cloud::{self, CloudArgs, CloudClient, CloudError};
 use crate::confirm::ConfirmArgs;
 use crate::dead::no_match;
 use crate::output::{self, count};
@@ -58,10 +58,11 @@ pub(super) fn run(
             return Ok(CommandExit::Problems);
         }
         let started = start_batch(cloud, &filter, pace, why).await?;
-        let batch = Batch::deserialize(&started).context(
-            "the batch may have been started: this version of the command cannot read the replay function's answer. Look \
-             at `ledgerline status --json`",
-        )?;
+        let batch = Batch::deserialize(&started).map_err(|error| {
+            let told = "the batch may have been started: this version of the command cannot read the replay function's \
+                        answer. Look at `ledgerline status --json`";
+            CloudError::Unreached(format!("{told} ({error})"))
+        })?;
         if pace.detach {
             output::print_answer(json, &started, || continues_text(&batch.id, at))?;
             return Ok(CommandExit::Success);
