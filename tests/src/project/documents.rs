@@ -188,3 +188,42 @@ fn what_is_missing_would_be_seen() {
     assert_eq!(anchors("# The local cloud, and AWS\n```\n# no\n```"), ["the-local-cloud-and-aws".to_owned()].into());
     assert!(in_code("```sh\nmake runaway\n```", "runaway") && !in_code("make sense", "sense"));
 }
+
+/// Files and folders of the project that stand in backticks, from its root.
+fn named_files(text: &str) -> Vec<String> {
+    let roots = ["shared/", "functions/", "infra/", "tests/", "events/"];
+    let quoted = text.split('`').skip(1).step_by(2).filter(|quoted| roots.iter().any(|root| quoted.starts_with(root)));
+    let file = |quoted: &str| match quoted.split_once(".rs:") {
+        Some((file, _)) => format!("{file}.rs"),
+        None => quoted.to_owned(),
+    };
+    let is_plain = |file: &String| file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    quoted.map(file).filter(is_plain).collect()
+}
+
+/// What a reader is told to make is not there yet.
+const TO_BE_MADE: [&str; 1] = ["infra/flows/flows/order-paid.yaml"];
+
+#[test]
+fn every_file_that_is_named_exists() {
+    let mut named = 0;
+    for (path, text) in documents() {
+        for file in named_files(&text).into_iter().filter(|file| !TO_BE_MADE.contains(&file.as_str())) {
+            assert!(root().join(&file).exists(), "{}: there is no {file}", shown(&path));
+            named += 1;
+        }
+    }
+    assert!(named > 100, "only {named} files were found");
+}
+
+/// The runbook tells what to do about every reason for which an event is parked.
+#[test]
+fn the_runbook_knows_every_reason() {
+    let runbook = std::fs::read_to_string(root().join("infra/RUNBOOK.md")).expect("the runbook");
+    let code = std::fs::read_to_string(root().join("shared/src/ledger/dead_reason.rs")).expect("the reasons");
+    let names: Vec<&str> = code.lines().filter_map(|line| line.split("=> \"").nth(1)?.split('"').next()).collect();
+    assert!(names.len() >= 12, "{names:?}");
+    for name in names {
+        assert!(runbook.contains(&format!("| `{name}` |")), "the runbook does not say what to do about `{name}`");
+    }
+}
