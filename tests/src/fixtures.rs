@@ -78,6 +78,16 @@ pub(crate) fn event(event_id: &str) -> Event {
     Event::new(&lead_routing(), 1, lead, Names::default(), NOW, trace).expect("a lead has a key")
 }
 
+/// A path of the project, as people name it.
+pub(crate) fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).expect("it is ours").display().to_string()
+}
+
+/// A source file without its own tests.
+pub(crate) fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
+}
+
 /// Every Rust file below a folder of the project, with its text.
 pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let read = |path: PathBuf| {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use shared::base::wrong::step;
 
 /// Reads one JSON value. `None` says that the bytes are not one, without a hint at the cause.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Value> {
@@ -61,15 +62,15 @@ impl Scanner<'_> {
         }
     }
 
-    /// The members of an object or an array, each with its step of the path.
-    fn members(&mut self, end: u8, step: impl Fn(&mut Self, usize) -> String) {
+    /// The members of an object or an array, each with its name or its index.
+    fn members(&mut self, end: u8, name: impl Fn(&mut Self, usize) -> String) {
         self.at += 1;
         for index in 0.. {
             if self.peek() == end {
                 break;
             }
-            let step = step(self, index);
-            self.path.push(step);
+            let name = name(self, index);
+            self.path.push(name);
             self.value();
             self.path.pop();
             if self.peek() == b',' {
@@ -95,8 +96,7 @@ impl Scanner<'_> {
         self.at += len;
         let written = std::str::from_utf8(&rest[..len]).unwrap_or_default();
         if !is_kept(written) {
-            let steps = self.path.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1")));
-            self.changed.push(steps.collect());
+            self.changed.push(self.path.iter().map(|name| step(name)).collect());
         }
     }
 
@@ -118,8 +118,8 @@ fn is_kept(written: &str) -> bool {
 /// A number's digits, without zeros at their ends, and the power of ten of the first of them.
 fn decimal(written: &str) -> (String, i64) {
     let (mantissa, exponent) = written.split_once(['e', 'E']).unwrap_or((written, "0"));
-    let (whole, fraction) =
-        mantissa.trim_start_matches('-').split_once('.').unwrap_or((mantissa.trim_start_matches('-'), ""));
+    let mantissa = mantissa.trim_start_matches('-');
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
     let zeros = digits.len() - digits.trim_start_matches('0').len();
     let significant = digits.trim_matches('0').to_owned();

@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 use shared::arrival::event::Event;
-use shared::flows::contract::SchemaViolation;
+use shared::base::wrong::step;
+use shared::flows::contract::{MAX_VIOLATIONS, SchemaViolation};
 
 use crate::rejection::Rejection;
 
@@ -22,7 +23,7 @@ pub(crate) const MAX_MESSAGE: usize = 248 * 1024;
 /// that held the event.
 pub(crate) fn check(event: &Event, changed: &[String], delivered: usize) -> Result<(), Rejection> {
     let mut broken = Vec::new();
-    walk(&event.payload, &mut String::new(), 1, &mut broken);
+    walk(&event.payload, &mut Vec::new(), &mut broken);
     let kept = |at: &&String| event.payload.pointer(at).is_some();
     broken.extend(changed.iter().filter(kept).map(|at| violation(at, "number")));
     // Only what may have grown too large is written to be measured.
@@ -44,42 +45,50 @@ fn length(event: &Event) -> usize {
     serde_json::to_string(event).map_or(usize::MAX, |text| text.len())
 }
 
-/// The most violations that are reported for one event.
-const MAX_VIOLATIONS: usize = 20;
+/// One step into a value. It becomes text only where something is wrong.
+enum Step<'v> {
+    Field(&'v str),
+    Item(usize),
+}
 
-fn walk(value: &Value, at: &mut String, depth: usize, broken: &mut Vec<SchemaViolation>) {
+fn walk<'v>(value: &'v Value, path: &mut Vec<Step<'v>>, broken: &mut Vec<SchemaViolation>) {
     if broken.len() >= MAX_VIOLATIONS {
         return;
     }
     match value {
-        Value::String(text) if !is_taken(text) => broken.push(violation(at, "character")),
-        Value::Array(_) | Value::Object(_) if depth > MAX_DEPTH => broken.push(violation(at, "depth")),
+        Value::String(text) if !is_taken(text) => broken.push(violation(&pointer(path), "character")),
+        Value::Array(_) | Value::Object(_) if path.len() >= MAX_DEPTH => {
+            broken.push(violation(&pointer(path), "depth"));
+        }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                below(at, &index.to_string(), |at| walk(item, at, depth + 1, broken));
+                path.push(Step::Item(index));
+                walk(item, path, broken);
+                path.pop();
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields {
                 // The place of a bad name is its object: the name itself cannot be told.
                 if !is_taken(name) {
-                    broken.push(violation(at, "character"));
+                    broken.push(violation(&pointer(path), "character"));
                     continue;
                 }
-                let step = name.replace('~', "~0").replace('/', "~1");
-                below(at, &step, |at| walk(field, at, depth + 1, broken));
+                path.push(Step::Field(name));
+                walk(field, path, broken);
+                path.pop();
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
 }
 
-fn below(at: &mut String, step: &str, visit: impl FnOnce(&mut String)) {
-    let len = at.len();
-    at.push('/');
-    at.push_str(step);
-    visit(at);
-    at.truncate(len);
+fn pointer(path: &[Step<'_>]) -> String {
+    let step = |part: &Step<'_>| match part {
+        Step::Field(name) => step(name),
+        Step::Item(index) => format!("/{index}"),
+    };
+    path.iter().map(step).collect()
 }
 
 /// Whether SQS takes a text. JSON escapes control characters; of the others it refuses two, or replaces them:

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
-use shared::flows::{Effect, Flow, Integration};
+use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
 use tracing::{error, warn};
 
 use crate::ends::{bury, send_letter};
-use crate::pause::pause_of_integration;
+use crate::pause::{pause_of_flow, pause_of_integration};
 use crate::run::run;
 use crate::work::{MessageFate, Run, Work};
 
@@ -33,8 +33,7 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
 /// intent without a call would be taken for a call.
 fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
     let first = flow.first_stage();
-    let paused = work.board.board().paused_flow(&flow.name, work.now()).is_some();
-    let at_once = !paused && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
+    let at_once = pause_of_flow(work, flow).is_none() && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
     if at_once && first.iter().all(|effect| is_unhindered(work, effect)) {
         first.iter().map(|effect| effect.id.clone()).collect()
     } else {
@@ -44,13 +43,9 @@ fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
 
 /// Whether nothing stands between an effect and its call: no limit, no pause, no condition.
 fn is_unhindered(work: &Work<'_>, effect: &Effect) -> bool {
-    let limited = work.processor.flows.partner_of(effect).is_some_and(is_limited);
+    let limited = work.processor.flows.partner_of(effect).is_some_and(|partner| partner.pressure.is_limited());
     let paused = effect.integration().is_some_and(|name| pause_of_integration(work, name).is_some());
     !limited && !paused && effect.when.is_none()
-}
-
-fn is_limited(partner: &Integration) -> bool {
-    partner.pressure.is_limited()
 }
 
 /// The message's fate when the claim is not won: another worker has the event, had it, or buried it.

@@ -35,6 +35,6 @@ impl Wrong {
 }
 
 /// A name as one step of a JSON pointer.
-pub(crate) fn step(name: &str) -> String {
+pub fn step(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }

@@ -70,9 +70,7 @@ impl Flows {
         let declared = effect.answers.iter().chain(partner).find(|rule| rule.status.contain(status));
         declared.map_or_else(|| default_meaning(status), |rule| rule.means)
     }
-}
 
-impl Flows {
     /// The table in force for an effect's call, as one line: each meaning with its statuses. What it does not list is
     /// in doubt.
     pub fn answers_in_force(&self, effect: &Effect) -> String {

@@ -24,7 +24,7 @@ pub struct SchemaViolation {
 }
 
 /// The most violations that are reported for one event.
-const MAX_VIOLATIONS: usize = 20;
+pub const MAX_VIOLATIONS: usize = 20;
 
 /// The types of JSON Schema.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];

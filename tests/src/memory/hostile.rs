@@ -1,11 +1,16 @@
 //! Malformed, hostile and borderline requests: what each is answered, and that it changes nothing.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use shared::base::id::EventId;
 use shared::base::machine::Clock;
+use shared::flows::{File, Flows};
+use shared::ledger::State;
 
 use super::http::{BATCH, EVENT, HttpRequest, RECEIPT, TYPED};
 use super::world::{RECEIPTS_TOKEN, World};
-use crate::fixtures::lead;
+use crate::fixtures::{files, lead};
 
 /// A lead with one place changed.
 fn lead_with(pointer: &str, value: Value) -> Vec<u8> {
@@ -218,19 +223,29 @@ fn receipts(world: &World) -> Vec<Case> {
 
 /// The plain flow, with two places that may hold anything.
 fn open_world() -> World {
-    let files = crate::fixtures::files().into_iter().map(|file| {
+    let files = files().into_iter().map(|file| {
         let text = file.text.replace("campaign: {type: string, maxLength: 100}", "campaign: {}\n        extra: {}");
-        shared::flows::File { text, ..file }
+        File { text, ..file }
     });
     let files: Vec<_> = files.collect();
     assert!(files.iter().any(|file| file.text.contains("extra: {}")), "the schema was not opened");
-    World::with(shared::flows::Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
+    World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+/// A lead with a place for any JSON.
+fn lead_of_extra() -> Value {
+    let mut lead = lead();
+    lead["data"]["extra"] = json!("EXTRA");
+    lead
+}
+
+/// The text of a value, with this JSON in its place, digit by digit.
+fn with_extra(extra: &str, value: &Value) -> String {
+    value.to_string().replace("\"EXTRA\"", extra)
 }
 
 fn lead_with_extra(extra: &str) -> Vec<u8> {
-    let mut lead = lead();
-    lead["data"]["extra"] = json!("EXTRA");
-    lead.to_string().replace("\"EXTRA\"", extra).into_bytes()
+    with_extra(extra, &lead_of_extra()).into_bytes()
 }
 
 fn nested(depth: usize) -> String {
@@ -264,18 +279,14 @@ async fn what_cannot_be_kept_as_it_is_gets_its_place_and_is_not_admitted() {
 #[tokio::test]
 async fn a_place_is_told_as_seen_from_its_own_event() {
     let world = open_world();
-    let bad = String::from_utf8(lead_with_extra("18446744073709551616")).expect("text");
+    let bad = with_extra("18446744073709551616", &lead_of_extra());
     let batch = format!("[{}, {bad}]", lead());
     let answer = HttpRequest::of(&world, batch.as_bytes()).to(BATCH, "source", "web-forms").send(&world).await;
     assert_eq!(answer.status, 207, "{}", answer.body);
     assert_eq!(answer.body["results"][0]["http_status"], 202, "its neighbour is accepted");
     assert_eq!(answer.body["results"][1]["errors"], json!([{"pointer": "/data/extra", "rule": "number"}]));
 
-    use base64::Engine as _;
-    let data =
-        bad.split_once("\"data\":").map(|(_, data)| data.rsplit_once(",\"timestamp\"").map_or(data, |(data, _)| data));
-    let data = data.map(|data| data.trim_end_matches('}').to_owned() + "}").expect("the data");
-    let data = base64::engine::general_purpose::STANDARD.encode(data);
+    let data = STANDARD.encode(with_extra("18446744073709551616", &lead_of_extra()["data"]));
     let event = json!({"specversion": "1.0", "id": "1", "source": "/s", "type": "lead.created", "data_base64": data});
     let request = HttpRequest::of(&world, event.to_string().as_bytes());
     let answer = request.with("content-type", "application/cloudevents+json").send(&world).await;
@@ -299,7 +310,7 @@ async fn what_was_accepted_can_be_worked_on() {
         let answer = HttpRequest::of(&world, &lead_with_extra(&extra)).send(&world).await;
         assert_eq!(answer.status, 202, "{}", answer.body);
         world.drain().await;
-        let id = shared::base::id::EventId::named(answer.body["id"].as_str().expect("an id"));
-        assert_eq!(world.row(&id).await.state, shared::ledger::State::Succeeded, "{extra}");
+        let id = EventId::named(answer.body["id"].as_str().expect("an id"));
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{extra}");
     }
 }

@@ -1,9 +1,9 @@
 //! The documents: their links lead somewhere, their verbs exist, and the architecture's steps are in the code.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::fixtures::{files_below, root};
+use crate::fixtures::{files_below, root, shown};
 
 /// Every document of the project.
 fn documents() -> Vec<(PathBuf, String)> {
@@ -17,18 +17,18 @@ fn documents() -> Vec<(PathBuf, String)> {
     top.into_iter().chain(below).map(read).collect()
 }
 
-fn shown(path: &Path) -> String {
-    path.strip_prefix(root()).expect("it is ours").display().to_string()
+/// A document's lines, each with whether it stands in a code block.
+fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
+    let mut code = false;
+    text.lines().map(move |line| {
+        code ^= line.trim_start().starts_with("```");
+        (code, line)
+    })
 }
 
 /// A document without its code blocks.
 fn prose(text: &str) -> String {
-    let mut code = false;
-    let prose = text.lines().filter(|line| {
-        code ^= line.trim_start().starts_with("```");
-        !code
-    });
-    prose.collect::<Vec<_>>().join("\n")
+    lines(text).filter(|(code, _)| !code).map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
 /// Where the links of a document lead: `[text](target)`, pictures included.
@@ -94,7 +94,9 @@ fn is_verb(name: &str) -> bool {
 /// The verbs that a document names as commands: in backticks, or at the start of a line of a code block.
 fn named_verbs(text: &str) -> BTreeSet<String> {
     let quoted = text.split("`make ").skip(1);
-    let lines = text.lines().filter_map(|line| line.trim_start().trim_start_matches("$ ").strip_prefix("make "));
+    // In prose at the start of a line, `make` is a word of English.
+    let code = lines(text).filter(|(code, _)| *code);
+    let lines = code.filter_map(|(_, line)| line.trim_start().trim_start_matches("$ ").strip_prefix("make "));
     let verb = |rest: &str| rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect::<String>();
     quoted.chain(lines).map(verb).filter(|verb| is_verb(verb)).collect()
 }
@@ -104,22 +106,10 @@ fn every_make_verb_that_is_named_exists() {
     let verbs = verbs();
     assert!(verbs.contains("run") && verbs.contains("test"), "{verbs:?}");
     for (path, text) in documents() {
-        // In prose at the start of a line, `make` is a word of English; there only backticks count.
-        let named = named_verbs(&text)
-            .into_iter()
-            .filter(|verb| text.contains(&format!("`make {verb}")) || in_code(&text, verb));
-        for verb in named {
+        for verb in named_verbs(&text) {
             assert!(verbs.contains(&verb), "{}: there is no `make {verb}`", shown(&path));
         }
     }
-}
-
-fn in_code(text: &str, verb: &str) -> bool {
-    let mut code = false;
-    text.lines().any(|line| {
-        code ^= line.trim_start().starts_with("```");
-        code && line.trim_start().trim_start_matches("$ ").starts_with(&format!("make {verb}"))
-    })
 }
 
 /// What stands in backticks as `path/file.rs:function`.
@@ -186,7 +176,7 @@ fn what_is_missing_would_be_seen() {
     );
     assert_eq!(steps("`a/b.rs:c` `a.rs` `x.rs:12`"), [("a/b.rs".to_owned(), "c".to_owned())]);
     assert_eq!(anchors("# The local cloud, and AWS\n```\n# no\n```"), ["the-local-cloud-and-aws".to_owned()].into());
-    assert!(in_code("```sh\nmake runaway\n```", "runaway") && !in_code("make sense", "sense"));
+    assert_eq!(named_verbs("```sh\nmake runaway\n```\nmake sense"), ["runaway".to_owned()].into());
 }
 
 /// Files and folders of the project that stand in backticks, from its root.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fixtures::{root, sources};
+use crate::fixtures::{root, sources, without_tests};
 
 /// The rooms, as `lib.rs` declares them: each may know those above it.
 fn rooms() -> Vec<String> {
@@ -13,15 +13,15 @@ fn rooms() -> Vec<String> {
 
 /// A file's code without its comments and without its tests, which may look around.
 fn code(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = without_tests(text);
     code.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
 }
 
 /// What a file's paths from the crate's root begin with, those within one `use crate::{…}` included.
 fn known(code: &str) -> BTreeSet<String> {
+    let name = |text: &str| text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
     let mut known = BTreeSet::new();
-    for (_, path) in code.split("crate::").skip(1).map(|rest| rest.split_at(0)) {
-        let name = |text: &str| text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+    for path in code.split("crate::").skip(1) {
         match path.strip_prefix('{') {
             Some(list) => {
                 let list = list.split(';').next().unwrap_or_default();

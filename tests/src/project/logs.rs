@@ -1,15 +1,14 @@
 //! Whoever reads a warning at night can find its event, and the runbook quotes what is really logged.
 
-use crate::fixtures::{root, sources};
+use crate::fixtures::{root, shown, sources, without_tests};
 
 /// Warnings and errors that are about no event, or that know only a part of its ids: a part of the message,
 /// and why.
-const WITHOUT_ALL_IDS: [(&str, &str); 11] = [
+const WITHOUT_ALL_IDS: [(&str, &str); 10] = [
     ("the stored switchboard cannot be used", "it is about no event"),
     ("the dead letter of a malformed message was not sent", "the message is no event: it has an id of the queue's"),
     ("a row of the ledger cannot be read", "the flow and the trace are in the row that cannot be read"),
     ("the operation was not done", "an operator names an event by its id alone"),
-    ("the operation was not done for this event", "an operator names an event by its id alone"),
     ("the tick of a new batch was not sent", "a batch is about many events"),
     ("the lane could not go on with its batch", "a batch is about many events"),
     ("the lane's tick was not postponed", "a batch is about many events"),
@@ -46,7 +45,7 @@ impl LogCall {
 }
 
 fn calls(file: &str, text: &str) -> Vec<LogCall> {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = without_tests(text);
     let mut calls = Vec::new();
     for name in ["warn!", "error!"] {
         for (at, _) in code.match_indices(&format!("{name}(")) {
@@ -66,10 +65,7 @@ fn calls(file: &str, text: &str) -> Vec<LogCall> {
 
 fn all_calls() -> Vec<LogCall> {
     let files = ["shared/src", "functions"].into_iter().flat_map(sources);
-    let calls = files.flat_map(|(path, text)| {
-        let file = path.strip_prefix(root()).expect("it is ours").display().to_string();
-        calls(&file, &text)
-    });
+    let calls = files.flat_map(|(path, text)| calls(&shown(&path), &text));
     calls.collect()
 }
 

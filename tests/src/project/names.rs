@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::fixtures::{root, sources};
+use crate::fixtures::{shown, sources};
 
 /// The folders of the workspace's members.
 const MEMBERS: [&str; 5] = ["shared", "functions", "infra/cli", "infra/local", "tests"];
-
-/// Names that are the same thing wherever they stand, each with why.
-const SAME: [(&str, &str); 0] = [];
 
 /// The public type that a line declares, if it declares one, whatever it is public to.
 fn declared(line: &str) -> Option<String> {
@@ -26,7 +23,7 @@ fn declared(line: &str) -> Option<String> {
 fn types() -> BTreeMap<String, Vec<String>> {
     let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in MEMBERS.into_iter().flat_map(sources) {
-        let file = path.strip_prefix(root()).expect("it is ours").display().to_string();
+        let file = shown(&path);
         for (number, line) in text.lines().enumerate() {
             if let Some(name) = declared(line) {
                 types.entry(name).or_default().push(format!("{file}:{}", number + 1));
@@ -40,10 +37,9 @@ fn types() -> BTreeMap<String, Vec<String>> {
 fn no_public_type_name_stands_for_two_things() {
     let types = types();
     assert!(types.len() > 200, "the workspace was not read: {} types", types.len());
-    let same = |name: &str| SAME.iter().any(|(known, _)| *known == name);
     let twice: Vec<String> = types
         .into_iter()
-        .filter(|(name, places)| places.len() > 1 && !same(name))
+        .filter(|(_, places)| places.len() > 1)
         .map(|(name, places)| format!("{name}: {}", places.join(", ")))
         .collect();
     assert!(twice.is_empty(), "each of these names stands for more than one type:\n{}", twice.join("\n"));

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::flows::Flows;
+use shared::ledger::WORKER_LOST;
 use tokio::time::sleep;
 
 use super::partner_control::{PartnerControl, path};
@@ -142,7 +143,7 @@ impl OperatorResults {
 
     /// Counts why an outcome is unknown: by the ledger's entry, or by the partner's log.
     fn explain(&mut self, entry: &Value, path: &str, calls: &[PartnerCall]) {
-        if entry["error"].as_str().is_some_and(|error| error == shared::ledger::WORKER_LOST) {
+        if entry["error"].as_str().is_some_and(|error| error == WORKER_LOST) {
             self.lost_workers += 1;
         } else if calls.iter().any(|call| call.path == path && leaves_doubt(call)) {
             self.ambiguous += 1;
@@ -171,8 +172,5 @@ fn decline_reason(answer: &Value) -> Option<&str> {
 
 /// Whether a call leaves its outcome unknown: no answer, a late one, or one that does not say what happened.
 fn leaves_doubt(call: &PartnerCall) -> bool {
-    call.mode == "slow_body"
-        || call
-            .status
-            .is_none_or(|status| matches!(shared::flows::default_meaning(status), shared::flows::Meaning::InDoubt))
+    call.mode == "slow_body" || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
 }

@@ -16,9 +16,9 @@ use crate::limits::pressure::{Breakers, Swapped};
 /// The breakers as one container sees them: read seldom, written when a failure matters.
 pub(super) struct ContainerBreakers {
     breakers: Box<dyn Breakers>,
-    /// The watches by integration; integrations are configured, so there are few. Each is behind a lock that is held
+    /// The views by integration; integrations are configured, so there are few. Each is behind a lock that is held
     /// while the table is asked: a second call meanwhile waits for the answer instead of asking, too.
-    watches: Mutex<HashMap<String, Arc<AsyncMutex<BreakerView>>>>,
+    views: Mutex<HashMap<String, Arc<AsyncMutex<BreakerView>>>>,
 }
 
 /// The number of tries to write a breaker while other containers write it, too.
@@ -29,7 +29,7 @@ const CROWDED: Duration = Duration::from_secs(1);
 
 impl ContainerBreakers {
     pub(super) fn new(breakers: Box<dyn Breakers>) -> Self {
-        Self { breakers, watches: Mutex::default() }
+        Self { breakers, views: Mutex::default() }
     }
 
     /// Whether a call may be made; `true` says that it may only as a probe.
@@ -40,15 +40,15 @@ impl ContainerBreakers {
         hold: Duration,
         now: Timestamp,
     ) -> Result<bool, Deferral> {
-        let watch = self.watch(integration);
-        let mut watch = watch.lock().await;
-        if watch.stale(now) {
+        let view = self.view(integration);
+        let mut view = view.lock().await;
+        if view.stale(now) {
             match self.breakers.read(&key(integration)).await {
-                Ok(state) => watch.saw(state.unwrap_or_default(), now),
-                Err(_) => watch.unreachable(now),
+                Ok(state) => view.saw(state.unwrap_or_default(), now),
+                Err(_) => view.unreachable(now),
             }
         }
-        match watch.state.phase.entry(breaker, hold, 0, now) {
+        match view.state.phase.entry(breaker, hold, 0, now) {
             BreakerEntry::Free => Ok(false),
             BreakerEntry::Probe(_) => Ok(true),
             BreakerEntry::Wait(after) => Err(Deferral { after, why: DeferralReason::BreakerOpen }),
@@ -65,15 +65,15 @@ impl ContainerBreakers {
         chance: &dyn Chance,
         now: Timestamp,
     ) -> Result<Option<u64>, Deferral> {
-        let watch = self.watch(integration);
-        let mut watch = watch.lock().await;
+        let view = self.view(integration);
+        let mut view = view.lock().await;
         let new_round = chance.bits();
         let entered = |phase: &Phase| match phase.entry(breaker, hold, new_round, now) {
             BreakerEntry::Probe(next) => Some(next),
             _ => None,
         };
-        let sent = self.turn(integration, &mut watch, entered, chance, now).await.is_some();
-        match (&watch.state.phase, watch.state.phase.entry(breaker, hold, new_round, now)) {
+        let sent = self.turn(integration, &mut view, entered, chance, now).await.is_some();
+        match (&view.state.phase, view.state.phase.entry(breaker, hold, new_round, now)) {
             (Phase::HalfOpen { round, .. }, _) if sent => Ok(Some(*round)),
             (_, BreakerEntry::Free) => Ok(None),
             (_, BreakerEntry::Wait(after)) => Err(Deferral { after, why: DeferralReason::BreakerOpen }),
@@ -91,13 +91,14 @@ impl ContainerBreakers {
         chance: &dyn Chance,
         now: Timestamp,
     ) -> Option<BreakerChange> {
-        let watch = self.watch(integration);
-        let mut watch = watch.lock().await;
+        let view = self.view(integration);
+        let mut view = view.lock().await;
         let probed = |phase: &Phase| phase.probed(round, ended, breaker, now);
-        self.turn(integration, &mut watch, probed, chance, now).await?
+        self.turn(integration, &mut view, probed, chance, now).await?
     }
 
-    /// Counts a call that was no probe, and reports it if the partner is failing.
+    /// Counts a call that was no probe, and reports it if the partner is failing. Rejected credentials need no count:
+    /// they open a closed breaker at once.
     pub(super) async fn count(
         &self,
         integration: &str,
@@ -109,28 +110,18 @@ impl ContainerBreakers {
         if ended == CallEnd::Neutral {
             return None;
         }
-        let watch = self.watch(integration);
-        let mut watch = watch.lock().await;
-        watch.count(ended == CallEnd::Failure, breaker, now);
-        let (window, more) = watch.report(breaker, now)?;
+        let view = self.view(integration);
+        let mut view = view.lock().await;
+        if ended == CallEnd::CredentialsRejected {
+            let opened = |phase: &Phase| phase.is_closed().then_some(Phase::Open { until: now + breaker.open_for });
+            return self.turn(integration, &mut view, opened, chance, now).await?;
+        }
+        view.count(ended == CallEnd::Failure, breaker, now);
+        let (window, more) = view.report(breaker, now)?;
         let counted = |phase: &Phase| phase.counted(window, more, breaker, now);
-        let change = self.turn(integration, &mut watch, counted, chance, now).await?;
-        watch.told(now);
+        let change = self.turn(integration, &mut view, counted, chance, now).await?;
+        view.told(now);
         change
-    }
-
-    /// Opens a closed breaker at once, without counting.
-    pub(super) async fn open(
-        &self,
-        integration: &str,
-        breaker: &Breaker,
-        chance: &dyn Chance,
-        now: Timestamp,
-    ) -> Option<BreakerChange> {
-        let watch = self.watch(integration);
-        let mut watch = watch.lock().await;
-        let opened = |phase: &Phase| phase.is_closed().then_some(Phase::Open { until: now + breaker.open_for });
-        self.turn(integration, &mut watch, opened, chance, now).await?
     }
 
     /// Writes the phase that `next` makes of the current one. `None` if there is no next phase, or
@@ -141,35 +132,35 @@ impl ContainerBreakers {
     async fn turn(
         &self,
         integration: &str,
-        watch: &mut BreakerView,
+        view: &mut BreakerView,
         next: impl Fn(&Phase) -> Option<Phase>,
         chance: &dyn Chance,
         now: Timestamp,
     ) -> Option<Option<BreakerChange>> {
         for _ in 0..MAX_TRIES {
-            let seen = watch.state.clone();
+            let seen = view.state.clone();
             let state = BreakerState { version: chance.bits().max(1), phase: next(&seen.phase)? };
             let change = change(&seen.phase, &state.phase);
-            if watch.alone(now) {
-                watch.adopt(state);
+            if view.alone(now) {
+                view.adopt(state);
                 return Some(change);
             }
             match self.breakers.swap(&key(integration), seen.version, &state, now).await {
                 Ok(Swapped::Written) => {
-                    watch.saw(state, now);
+                    view.saw(state, now);
                     return Some(change);
                 }
-                Ok(Swapped::Moved(found)) => watch.saw(found.unwrap_or_default(), now),
-                Err(_) => watch.unreachable(now),
+                Ok(Swapped::Moved(found)) => view.saw(found.unwrap_or_default(), now),
+                Err(_) => view.unreachable(now),
             }
         }
         None
     }
 
-    /// The watch of an integration. Every change of the map is whole, so a panic elsewhere leaves nothing half done.
-    fn watch(&self, integration: &str) -> Arc<AsyncMutex<BreakerView>> {
-        let mut watches = self.watches.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Arc::clone(watches.entry(integration.to_owned()).or_default())
+    /// The view of an integration. Every change of the map is whole, so a panic elsewhere leaves nothing half done.
+    fn view(&self, integration: &str) -> Arc<AsyncMutex<BreakerView>> {
+        let mut views = self.views.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Arc::clone(views.entry(integration.to_owned()).or_default())
     }
 }
 

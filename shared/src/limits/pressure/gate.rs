@@ -164,9 +164,6 @@ impl Gate {
         let breaker = permit.breaker?;
         match permit.probe {
             Some(round) => self.breakers.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
-            None if ended == CallEnd::CredentialsRejected => {
-                self.breakers.open(&permit.integration, &breaker, &*self.chance, now).await
-            }
             None => self.breakers.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
         }
     }
