@@ -6,7 +6,7 @@ use shared::effects::outcome::{LookupOutcome, Outcome, classify, read_lookup};
 use shared::effects::request::RequestParts;
 use shared::flows::template::TemplateError;
 use shared::flows::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
-use shared::ledger::{Row, SignOff};
+use shared::ledger::{Doubt, Row, SignOff};
 use shared::limits::pressure::CallEnd;
 use shared::operate::approval;
 use shared::operate::requeue::RequeueError;
@@ -29,7 +29,9 @@ impl Performed {
     pub(crate) fn call_end(&self) -> CallEnd {
         match self {
             Performed::Answered(Outcome::Done(_) | Outcome::Terminal(_)) => CallEnd::Success,
-            Performed::Answered(Outcome::Retryable { .. } | Outcome::Unknown(_)) => CallEnd::Failure,
+            Performed::Answered(Outcome::Retryable { doubt: Doubt::ResultMissing, .. }) => CallEnd::Success,
+            Performed::Answered(Outcome::Unknown { doubt: Doubt::ResultMissing, .. }) => CallEnd::Success,
+            Performed::Answered(Outcome::Retryable { .. } | Outcome::Unknown { .. }) => CallEnd::Failure,
             Performed::Answered(Outcome::CredentialsRejected(_)) => CallEnd::CredentialsRejected,
             Performed::NotReady(_) | Performed::NotRendered(_) => CallEnd::Neutral,
         }
@@ -57,8 +59,7 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
         Err(error) => return Performed::NotRendered(error),
     };
     let (flows, now) = (&work.processor.flows, work.now());
-    let meaning = |status| flows.meaning(effect, status);
-    Performed::Answered(classify(answer, meaning, flows.trust(effect, tried, now), now))
+    Performed::Answered(classify(answer, flows, effect, flows.trust(effect, tried, now), now))
 }
 
 /// Creates or changes a contact. An upsert can be repeated without harm, so its failure leaves no doubt.
@@ -81,7 +82,7 @@ async fn upsert_contact(
     Ok(match ContactUpsert::new(&tenant, &email, &fields) {
         Ok(upsert) => match processor.contacts.upsert(&upsert, &event.id, event.received_at).await {
             Ok(upserted) => Outcome::Done(json!({"id": upserted.id, "created": upserted.created})),
-            Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false },
+            Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None },
         },
         Err(bad) => Outcome::Terminal(bad.to_string()),
     })
@@ -102,7 +103,7 @@ async fn decide_question(
         Ok(row) => Outcome::Done(json!({"id": row.id, "state": row.state})),
         Err(RequeueError::Declined(declined)) => Outcome::Done(json!({"refused": declined.to_string()})),
         Err(RequeueError::Write(error)) => {
-            Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false }
+            Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None }
         }
     })
 }
@@ -125,7 +126,7 @@ pub(crate) async fn ask_whether_done(work: &Work<'_>, row: &Row, effect: &Effect
         Err(error) => return LookupOutcome::CannotSay(error),
     };
     match parts.lookup(lookup) {
-        Ok(request) => read_lookup(send(work, request).await, &lookup.found),
+        Ok(request) => read_lookup(send(work, request).await, &work.processor.flows, effect, lookup),
         Err(error) => LookupOutcome::CannotSay(error.to_string()),
     }
 }

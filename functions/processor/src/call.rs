@@ -6,7 +6,6 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use shared::base::errors::WriteError;
 use shared::effects::outcome::Outcome;
-use shared::effects::request::pick_result;
 use shared::flows::retry::Policy;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Reason, Row};
@@ -17,6 +16,7 @@ use tracing::warn;
 
 use crate::action::{Performed, perform};
 use crate::ends::Stop;
+use crate::look_up::give_up;
 use crate::permits::{release_permit, release_unused_permits};
 use crate::work::{Run, Work};
 
@@ -59,24 +59,20 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
     let Run { work, lease, .. } = run;
     let now = work.now();
     match performed {
-        Performed::Answered(Outcome::Done(answer)) => {
-            lease.record_done(effect, pick_result(effect, &answer), now);
+        Performed::Answered(Outcome::Done(result)) => {
+            lease.record_done(effect, result, now);
             None
         }
-        Performed::Answered(Outcome::Retryable { error, retry_after, doubtful }) => {
-            if doubtful {
-                lease.record_doubt(effect, &error, now);
-            } else {
-                lease.record_failed(effect, &error, now);
-            }
+        Performed::Answered(Outcome::Retryable { error, retry_after, doubt }) => {
+            lease.record_repeatable(effect, &error, doubt, now);
             Some(retry_or_bury(run, effect, error, retry_after).await)
         }
         Performed::Answered(Outcome::Terminal(error)) => {
             lease.record_failed(effect, &error, now);
             Some(Stop::Bury { effect: Some(effect), reason: Reason::Terminal, error })
         }
-        Performed::Answered(Outcome::Unknown(error)) => {
-            lease.record_unknown(effect, &error, now);
+        Performed::Answered(Outcome::Unknown { error, doubt }) => {
+            lease.record_unknown(effect, &error, doubt, now);
             match &effect.lookup {
                 Some(lookup) => Some(Stop::Retry(lookup.after)),
                 None => Some(Stop::Bury { effect: Some(effect), reason: Reason::UnknownOutcome, error }),
@@ -106,7 +102,7 @@ const CREDENTIALS_WAIT: Duration = Duration::from_secs(60);
 
 /// Retries the effect, as the policy says, unless its attempts or its contact's retries are spent.
 async fn retry_or_bury<'r>(
-    run: &Run<'_>,
+    run: &mut Run<'r>,
     effect: &'r Effect,
     error: String,
     retry_after: Option<Duration>,
@@ -114,10 +110,10 @@ async fn retry_or_bury<'r>(
     let policy = run.work.board.policy(run.flow);
     let attempt = run.lease.attempts(effect);
     if attempt >= policy.max_attempts {
-        return Stop::Bury { effect: Some(effect), reason: Reason::AttemptsSpent, error };
+        return give_up(run, effect, Reason::AttemptsSpent, error);
     }
     if is_budget_exhausted(run.work, run.flow, policy).await {
-        return Stop::Bury { effect: Some(effect), reason: Reason::BudgetExhausted, error };
+        return give_up(run, effect, Reason::BudgetExhausted, error);
     }
     Stop::Retry(policy.delay(attempt, run.work.processor.chance.unit(), retry_after))
 }

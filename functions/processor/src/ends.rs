@@ -108,17 +108,17 @@ async fn await_approval(run: Run<'_>, posted: &str) -> Result<MessageFate, Write
     Ok(MessageFate::Done)
 }
 
-/// The event is not acted on any more. Where an effect is in doubt, that is said, and not why it is given up on: a
-/// call that failed at last does not speak for those before it.
+/// The event is not acted on any more. Where an effect is in doubt, that is said, and not why it is given up on.
 async fn bury_or_say_unknown(
     run: Run<'_>,
     effect: Option<&Effect>,
     reason: Reason,
     error: &str,
 ) -> Result<MessageFate, WriteError> {
-    let Run { work, mut lease, .. } = run;
+    let Run { work, flow, mut lease, .. } = run;
     lease.withdraw_intents();
-    let reason = if lease.row().in_doubt() { Reason::UnknownOutcome } else { reason };
+    let reason = lease.row().reason_or_doubt(reason);
+    stale_guard::apply_tried(&*work.processor.latest, flow, work.event, lease.row(), work.now()).await?;
     bury(work, lease, effect, reason, error).await
 }
 

@@ -10,6 +10,7 @@ use shared::flows::{Cap, Effect, Flow};
 use shared::ledger::{Lease, Reason};
 
 use crate::ends::Stop;
+use crate::look_up::give_up;
 use crate::permits::{enter_all, release_unused_permits};
 use crate::work::{Run, Work};
 
@@ -24,8 +25,7 @@ pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Res
         Err(stop) => return Ok(Some(stop)),
     }
     if let Some(spent) = without_attempts(run, effects) {
-        let (reason, error) = (Reason::AttemptsSpent, "no attempt is left".into());
-        return Ok(Some(Stop::Bury { effect: Some(spent), reason, error }));
+        return Ok(Some(give_up(run, spent, Reason::AttemptsSpent, "no attempt is left".into())));
     }
     if !run.work.has_time(Some(run.flow)) {
         return Ok(Some(Stop::Retry(Duration::ZERO)));

@@ -1,8 +1,8 @@
 //! Lookups: whether an effect happened, where its partner can be asked.
 
 use shared::effects::outcome::LookupOutcome;
-use shared::effects::request::pick_result;
 use shared::flows::{Effect, Lookup};
+use shared::ledger::{Doubt, Entry, Reason};
 use shared::limits::pressure::CallEnd;
 
 use crate::action::ask_whether_done;
@@ -13,22 +13,52 @@ use crate::work::Run;
 /// Asks the partner whether an effect happened. A partner that cannot say is asked again until the event
 /// is too old: asking is no attempt.
 pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect, lookup: &Lookup) -> Option<Stop<'r>> {
-    let Run { work, flow, lease, .. } = run;
+    let (work, flow) = (run.work, run.flow);
     let mut permits = match enter_all(work, &[effect]).await {
         Ok(permits) => permits,
         Err(deferral) => return Some(Stop::Defer(deferral)),
     };
-    let outcome = ask_whether_done(work, lease.row(), effect, lookup).await;
+    let outcome = ask_whether_done(work, run.lease.row(), effect, lookup).await;
     let end = if matches!(outcome, LookupOutcome::CannotSay(_)) { CallEnd::Failure } else { CallEnd::Success };
     release_permit(work, &mut permits, effect, end).await;
     match outcome {
-        LookupOutcome::Found(answer) => lease.record_done(effect, pick_result(effect, &answer), work.now()),
-        LookupOutcome::Absent => lease.record_absent(effect, work.now()),
+        LookupOutcome::Found(result) => run.lease.record_done(effect, result, work.now()),
+        LookupOutcome::FoundWithout(missing) => {
+            return Some(park_without(run, effect, format!("found without {missing}")));
+        }
+        // The partner said that it was done. What it says now is not to be acted on.
+        LookupOutcome::Absent if entry(run, effect).is_some_and(|entry| entry.happened) => {
+            return Some(park_without(run, effect, "not found, but it was answered as done".into()));
+        }
+        LookupOutcome::Absent => run.lease.record_absent(effect, work.now()),
         LookupOutcome::CannotSay(error) => {
-            lease.record_unknown(effect, &format!("looked up: {error}"), work.now());
-            let delay = flow.retry.delay(lease.attempts(effect).max(1), work.processor.chance.unit(), None);
+            run.lease.record_unknown(effect, &format!("looked up: {error}"), Doubt::None, work.now());
+            let delay = flow.retry.delay(run.lease.attempts(effect).max(1), work.processor.chance.unit(), None);
             return Some(Stop::Retry(delay.max(lookup.after)));
         }
     }
     None
+}
+
+/// Parks an event whose effect happened, and whose result nobody could say.
+fn park_without<'r>(run: &mut Run<'r>, effect: &'r Effect, found: String) -> Stop<'r> {
+    let error = format!("looked up: {found}");
+    run.lease.record_unknown(effect, &error, Doubt::ResultMissing, run.work.now());
+    Stop::Bury { effect: Some(effect), reason: Reason::ResultMissing, error }
+}
+
+/// Gives up on an effect that was tried in vain. If it is in doubt and its partner can be asked, the partner is asked
+/// first: a partner may repeat a saved failure under the same key for ever.
+pub(crate) fn give_up<'r>(run: &mut Run<'r>, effect: &'r Effect, reason: Reason, error: String) -> Stop<'r> {
+    match &effect.lookup {
+        Some(lookup) if entry(run, effect).is_some_and(Entry::in_doubt) => {
+            run.lease.record_unknown(effect, &error, Doubt::None, run.work.now());
+            Stop::Retry(lookup.after)
+        }
+        _ => Stop::Bury { effect: Some(effect), reason, error },
+    }
+}
+
+fn entry<'e>(run: &'e Run<'_>, effect: &Effect) -> Option<&'e Entry> {
+    run.lease.row().effects.get(&effect.id)
 }

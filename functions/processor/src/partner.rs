@@ -1,9 +1,9 @@
 //! Requests to a partner: the token, and the time that is left.
 
 use shared::arrival::signature::Secret;
-use shared::effects::outcome::{NoAnswer, PartnerAnswer};
+use shared::effects::outcome::NoAnswer;
 use shared::effects::request::PartnerRequest;
-use shared::flows::{Auth, Integration};
+use shared::flows::{Auth, Integration, PartnerAnswer};
 use shared::limits::pressure::{CallEnd, Deferral};
 
 use crate::permits::{enter, leave};

@@ -126,7 +126,9 @@ async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Res
                 return Ok(Ok(known));
             }
             let question = PartnerQuestion { method: "GET", path: path.clone(), body: None };
-            let found = ask(work, integration, question).await?.map(|answer| pick_values(result, &answer.body));
+            let found = ask(work, integration, question)
+                .await?
+                .map(|answer| pick_values(result, answer.body.as_ref().unwrap_or(&Value::Null)));
             if let Ok(value) = &found {
                 work.processor.found.put(&enrich.id, path, value.clone(), now);
             }
@@ -178,7 +180,7 @@ async fn post_question(work: &Work<'_>, flow: &Flow, approval: &Approval, plan: 
     let message = approval::message(&approval.room, flow, work.event, plan, until);
     let question = PartnerQuestion { method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
     match ask(work, &approval.integration, question).await {
-        Ok(Ok(answer)) if answer.body["ok"] == true => "asked in Slack".into(),
+        Ok(Ok(answer)) if answer.body.as_ref().is_some_and(|body| body["ok"] == true) => "asked in Slack".into(),
         Ok(Ok(_)) => "the question was not posted (Slack answered with an error)".into(),
         Ok(Err(error)) => format!("the question was not posted (Slack: {error})"),
         Err(_) => "the question was not posted (calls to Slack are deferred now)".into(),

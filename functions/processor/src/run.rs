@@ -1,7 +1,7 @@
 //! The loop: the lease's next step, until something ends the run.
 
 use shared::base::errors::WriteError;
-use shared::ledger::{Next, Reason};
+use shared::ledger::{Doubt, Next, Reason};
 
 use crate::call::call;
 use crate::ends::{Stop, end, succeed};
@@ -15,6 +15,7 @@ use crate::work::{MessageFate, Run};
 /// in a row cost N + 1 writes, and M side by side cost 2, the claim included.
 pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
     let mut prepared = !run.work.needs_preparation(run.flow);
+    run.lease.date_lost_intents();
     loop {
         let next = run.lease.next(run.flow, &run.work.processor.flows, run.work.now());
         if next != Next::Finish && is_expired(&run) {
@@ -24,7 +25,7 @@ pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
         let stop = match (next, pause_of_flow(run.work, run.flow)) {
             (Next::Finish, _) => return succeed(run).await,
             (Next::Unknown(effect, error), _) => {
-                run.lease.record_unknown(effect, &error, run.work.now());
+                run.lease.record_unknown(effect, &error, Doubt::None, run.work.now());
                 Some(Stop::Bury { effect: Some(effect), reason: Reason::UnknownOutcome, error })
             }
             (_, Some(pause)) => Some(Stop::Defer(pause)),

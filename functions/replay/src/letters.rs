@@ -9,6 +9,7 @@ use shared::base::retention::UNSETTLED_RETENTION;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
+use shared::operate::stale_guard;
 use tracing::{info, warn};
 
 use crate::{Replay, lane};
@@ -73,6 +74,10 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
         Some(row) => row.clone().park(now),
     };
+    // The workers of an event that the queue gave up on could not record what they may have set.
+    if let Some(flow) = replay.flows.flow(&next.flow) {
+        stale_guard::apply_tried(&*replay.latest, flow, event, &next, now).await?;
+    }
     let event = &Event { replay: next.replay, ..event.clone() };
     replay.records.keep(event, (now + UNSETTLED_RETENTION).secs()).await?;
     replay.records.replace(seen.as_ref(), &next).await?;

@@ -176,7 +176,7 @@ pub enum Operation {
         /// The version of the row that the operator saw; another one is declined.
         version: Option<String>,
     },
-    /// Records whether an effect happened, where its outcome is unknown.
+    /// Records whether an effect happened, where an operator knows better than the ledger.
     Resolve {
         /// The event's id.
         id: EventId,
@@ -188,8 +188,8 @@ pub enum Operation {
         by: String,
         /// The grounds of the verdict.
         reason: String,
-        /// The version of the row that the operator saw; another one is declined.
-        version: Option<String>,
+        /// The version of the row that the operator saw, as `show` tells it; another one is declined.
+        version: String,
     },
 }
 
@@ -247,7 +247,7 @@ const HOW: &str = concat!(
     r#"{"op": "replay", "id": "…"}, {"op": "apply", "events": [{"id": "…", "hash": "…"}]}, "#,
     r#"{"op": "batch", "only": {"flow": "…"}, "max": 20, "rate": 5}, {"op": "stop", "batch": "…"}, "#,
     r#"{"op": "approve" or "reject", "questions": [{"id": "…", "hash": "…"}]}, {"op": "drop", "id": "…"}, "#,
-    r#"{"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}}, "#,
+    r#"{"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "version": "…"}, "#,
     r#"{"op": "pause", "flow" or "integration": "…", "for": "30m"}, {"op": "resume", "flow" or "integration": "…"}, "#,
     r#"{"op": "safe_mode", "flow": "…", "for": "2h"}, {"op": "policy", "flow": "…", "retry": {"max_attempts": 5}}"#,
 );
@@ -340,7 +340,7 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
             replay_one(replay, &id, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Resolve { id, effect, verdict, by, reason, version } => {
-            resolve(replay, &id, &effect, verdict, SignOff::new(&by, &reason)?, version.as_deref()).await
+            resolve(replay, &id, &effect, verdict, SignOff::new(&by, &reason)?, &version).await
         }
         Operation::Approve { questions, by, reason } => {
             decide(replay, questions, ApprovalAnswer::Approve, SignOff::new(&by, &reason)?).await
@@ -422,21 +422,36 @@ async fn resolve(
     effect: &str,
     verdict: EffectVerdict,
     sign_off: SignOff<'_>,
-    seen: Option<&str>,
+    seen: &str,
 ) -> Result<Value, Failure> {
+    let row = find(&*replay.records, id).await?;
+    row_version::check(&row, Some(seen))?;
     let happened = match verdict {
         EffectVerdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
             return Err(decline(format!(
                 "the result has more than {MAX_RESULT} bytes: state the partner's id, not its record"
             )));
         }
-        EffectVerdict::Happened(result) => Some(result),
+        EffectVerdict::Happened(result) => Some(with_needed_results(replay, &row, effect, result)?),
         EffectVerdict::DidNotHappen => None,
     };
-    let row = find(&*replay.records, id).await?;
-    row_version::check(&row, seen)?;
     let next = row.clone().resolved(effect, happened, sign_off, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
-    info!(event = %id, effect, by = sign_off.by, "an unknown effect was resolved");
+    info!(event = %id, effect, by = sign_off.by, "an effect was resolved");
     Ok(view::page(&next, None))
+}
+
+/// The result that an operator states, if it has what the effects after it need.
+fn with_needed_results(replay: &Replay, row: &Row, effect: &str, result: Value) -> Result<Value, Failure> {
+    let flow = replay.flows.flow(&row.flow);
+    let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.id == effect));
+    let needed = effect.into_iter().flat_map(|effect| &effect.result).filter(|(_, at)| !at.optional);
+    let missing: Vec<&str> = needed.map(|(name, _)| name.as_str()).filter(|name| result.get(name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(result);
+    }
+    let missing = missing.join("`, `");
+    Err(decline(format!(
+        "the result lacks `{missing}`: state what the effects after it need, from the partner's records"
+    )))
 }

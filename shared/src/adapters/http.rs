@@ -4,12 +4,13 @@
 //! fuller client (redirects, cookies, proxies, decompression) are what an effect must not have. A
 //! redirect would take the request to a host that no integration names.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -18,8 +19,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 
-use crate::effects::outcome::{NoAnswer, PartnerAnswer};
+use crate::effects::outcome::NoAnswer;
 use crate::effects::request::{PartnerRequest, Partners};
+use crate::flows::PartnerAnswer;
 
 /// The most bytes of an answer that are read. Only a few picked values are kept of it.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -66,12 +68,17 @@ async fn exchange(pool: &Pool, call: Request<Full<Bytes>>) -> Result<PartnerAnsw
         if error.is_connect() { NoAnswer::NotSent("cannot connect".into()) } else { NoAnswer::Lost("cut off".into()) }
     })?;
     let status = response.status().as_u16();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    // The status is the answer. A body that is too long, cut off or no JSON only has no result in it.
-    let body = read(response).await.unwrap_or(Value::Null);
-    Ok(PartnerAnswer { status, retry_after, body })
+    let headers = headers(response.headers());
+    Ok(PartnerAnswer { status, headers, body: read(response).await })
 }
 
+/// The header fields that are text. Of one that comes twice, the last counts.
+fn headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let text = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    text.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The body, unless it is too long, cut off or no JSON.
 async fn read(response: Response<Incoming>) -> Option<Value> {
     let bytes = Limited::new(response.into_body(), MAX_ANSWER).collect().await.ok()?.to_bytes();
     serde_json::from_slice(&bytes).ok()

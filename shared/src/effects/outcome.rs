@@ -2,21 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::base::time::Timestamp;
-use crate::flows::{Guarantee, Meaning};
-
-/// A partner's answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PartnerAnswer {
-    /// The HTTP status.
-    pub status: u16,
-    /// The header `Retry-After`, as it came.
-    pub retry_after: Option<String>,
-    /// The body, if it is JSON; `null` otherwise.
-    pub body: Value,
-}
+use crate::flows::{Effect, Flows, Guarantee, Lookup, Meaning, PartnerAnswer, Reading};
+use crate::ledger::Doubt;
 
 /// The reason why no answer came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,58 +22,105 @@ pub enum NoAnswer {
 /// The outcome of a call. The variant names what happens next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// The call happened; this is the answer's body, for the result.
+    /// The call happened, with this result.
     Done(Value),
-    /// The call may be repeated: it did not happen, or the partner honours our key.
+    /// The call may be repeated: it did not happen, or the partner lets it be repeated.
     Retryable {
         /// The cause, without values.
         error: String,
         /// The delay that the partner asked for.
         retry_after: Option<Duration>,
-        /// Whether the call may have happened: then it is harmless to repeat only while the partner
-        /// remembers our key.
-        doubtful: bool,
+        /// What is known of this call.
+        doubt: Doubt,
     },
     /// The call did not happen, and repeating it would not help.
     Terminal(String),
     /// The call may have happened, and it must not be repeated.
-    Unknown(String),
+    Unknown {
+        /// The cause, without values.
+        error: String,
+        /// What is known of this call.
+        doubt: Doubt,
+    },
     /// The partner did not take our credentials: it did nothing, and the event waits until they are right.
     CredentialsRejected(String),
 }
 
-/// Reads a call's outcome. `meaning` says what a status means for this effect.
+/// Reads a call's outcome. `guarantee` is what the partner guarantees now.
 ///
-/// A call that may have happened is repeated only where the partner honours our key.
+/// A call that may have happened is repeated only where the partner honours our key or the request may be repeated.
 pub fn classify(
     called: Result<PartnerAnswer, NoAnswer>,
-    meaning: impl FnOnce(u16) -> Meaning,
+    flows: &Flows,
+    effect: &Effect,
     guarantee: Guarantee,
     now: Timestamp,
 ) -> Outcome {
     let answer = match called {
         Ok(answer) => answer,
         Err(error @ NoAnswer::NotSent(_)) => {
-            return Outcome::Retryable { error: error.to_string(), retry_after: None, doubtful: false };
+            return Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None };
         }
-        Err(error @ NoAnswer::Lost(_)) => return doubtful(error.to_string(), None, guarantee),
+        Err(error @ NoAnswer::Lost(_)) => {
+            return in_doubt(error.to_string(), None, Doubt::MayHaveHappened, guarantee);
+        }
     };
-    let error = format!("answered {}", answer.status);
-    let retry_after = answer.retry_after.as_deref().and_then(|value| retry_after(value, now));
-    match meaning(answer.status) {
-        Meaning::Done => Outcome::Done(answer.body),
-        Meaning::Retry => Outcome::Retryable { error, retry_after, doubtful: false },
+    let reading = flows.read_answer(effect, &answer);
+    let error = told(&answer, &reading);
+    let retry_after = reading.retry_after(&answer, now);
+    match reading.meaning {
+        Meaning::Done => match pick_result(effect, &answer, &reading) {
+            Ok(result) => Outcome::Done(result),
+            Err(missing) => in_doubt(format!("{error} without {missing}"), None, Doubt::ResultMissing, guarantee),
+        },
+        Meaning::Retry => Outcome::Retryable { error, retry_after, doubt: Doubt::None },
         Meaning::Failed => Outcome::Terminal(error),
-        Meaning::InDoubt => doubtful(error, retry_after, guarantee),
+        Meaning::InDoubt => in_doubt(error, retry_after, Doubt::MayHaveHappened, guarantee),
         Meaning::CredentialsRejected => Outcome::CredentialsRejected(error),
     }
+}
+
+/// The answer in words, without its values.
+fn told(answer: &PartnerAnswer, reading: &Reading<'_>) -> String {
+    let why = if reading.unreadable { ", with a body that its table cannot read" } else { "" };
+    format!("answered {}{why}", answer.status)
+}
+
+/// The outcome of a call that is in doubt: to be repeated where that is harmless.
+fn in_doubt(error: String, retry_after: Option<Duration>, doubt: Doubt, guarantee: Guarantee) -> Outcome {
+    if guarantee.allows_repetition() {
+        Outcome::Retryable { error, retry_after, doubt }
+    } else {
+        Outcome::Unknown { error, doubt }
+    }
+}
+
+/// The names of results that an answer lacks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its result `{}`", .0.join("`, `"))]
+pub struct MissingResult(pub Vec<String>);
+
+/// The part of an answer that the ledger keeps: what the effect names, and nothing else of what the partner says.
+pub fn pick_result(effect: &Effect, answer: &PartnerAnswer, reading: &Reading<'_>) -> Result<Value, MissingResult> {
+    let mut kept = Map::new();
+    let mut missing = Vec::new();
+    for (name, usual) in &effect.result {
+        match reading.place(name, usual).of(answer) {
+            Some(value) => drop(kept.insert(name.clone(), value)),
+            None if usual.optional => (),
+            None => missing.push(name.clone()),
+        }
+    }
+    if missing.is_empty() { Ok(Value::Object(kept)) } else { Err(MissingResult(missing)) }
 }
 
 /// The outcome of a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookupOutcome {
-    /// The call happened; this is the answer's body, for the result.
+    /// The call happened, with this result.
     Found(Value),
+    /// The call happened, but the answer lacks a result that the flow needs.
+    FoundWithout(MissingResult),
     /// The call did not happen.
     Absent,
     /// The partner's answer does not say whether the call happened.
@@ -91,38 +128,30 @@ pub enum LookupOutcome {
 }
 
 /// Reads a lookup's answer: a value at `found` says that the call happened; 404, or no value there, says that
-/// it did not; any other answer says nothing.
-pub fn read_lookup(asked: Result<PartnerAnswer, NoAnswer>, found: &str) -> LookupOutcome {
-    match asked {
-        Ok(PartnerAnswer { status: 200..=299, body, .. })
-            if body.pointer(found).is_some_and(|value| !value.is_null()) =>
-        {
-            LookupOutcome::Found(body)
+/// it did not; any other answer says nothing. What the integration's table does not call done is no success here either.
+pub fn read_lookup(
+    asked: Result<PartnerAnswer, NoAnswer>,
+    flows: &Flows,
+    effect: &Effect,
+    lookup: &Lookup,
+) -> LookupOutcome {
+    let answer = match asked {
+        Ok(answer) => answer,
+        Err(error) => return LookupOutcome::CannotSay(error.to_string()),
+    };
+    let reading = flows.read_lookup(effect, &answer);
+    match (answer.status, &answer.body) {
+        (404 | 410, _) => LookupOutcome::Absent,
+        (200..=299, Some(body)) if reading.meaning == Meaning::Done => {
+            match body.pointer(&lookup.found).is_some_and(|value| !value.is_null()) {
+                true => pick_result(effect, &answer, &reading)
+                    .map_or_else(LookupOutcome::FoundWithout, LookupOutcome::Found),
+                false => LookupOutcome::Absent,
+            }
         }
-        // An answer that is not JSON says nothing.
-        Ok(PartnerAnswer { status: 200..=299, body: Value::Null, .. }) => LookupOutcome::CannotSay("no JSON".into()),
-        Ok(PartnerAnswer { status: 200..=299 | 404 | 410, .. }) => LookupOutcome::Absent,
-        Ok(PartnerAnswer { status, .. }) => LookupOutcome::CannotSay(format!("answered {status}")),
-        Err(error) => LookupOutcome::CannotSay(error.to_string()),
+        (200..=299, None) => LookupOutcome::CannotSay("no JSON".into()),
+        _ => LookupOutcome::CannotSay(told(&answer, &reading)),
     }
-}
-
-/// The outcome of a call that may have happened: harmless to repeat where the partner honours our key.
-fn doubtful(error: String, retry_after: Option<Duration>, guarantee: Guarantee) -> Outcome {
-    match guarantee {
-        Guarantee::Native => Outcome::Retryable { error, retry_after, doubtful: true },
-        Guarantee::Lookup | Guarantee::None => Outcome::Unknown(error),
-    }
-}
-
-/// The delay in a `Retry-After` header, in seconds or as an HTTP date.
-fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
-    Some(Timestamp::from_millis(date.as_millisecond()).since(now))
 }
 
 #[cfg(test)]
@@ -130,13 +159,43 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::flows::default_meaning;
+    use crate::flows::File;
 
     const NOW: Timestamp = Timestamp::from_secs(784_111_770);
 
-    fn answered(status: u16, guarantee: Guarantee) -> Outcome {
-        let answer = PartnerAnswer { status, retry_after: None, body: json!({"id": 1}) };
-        classify(Ok(answer), default_meaning, guarantee, NOW)
+    const SOURCES: &str = "web: {scheme: github, max_body: 64KiB, rate: 50/s, type_at: type}";
+    const FLOW: &str = "
+name: leads
+version: 1
+on: {source: web, type: lead}
+schema: {required: [id], properties: {id: {}}}
+key: {version: 1, fields: [id]}
+order_by: id
+ttl: 24h
+retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
+";
+
+    /// A flow with one effect. `more` goes into the effect, `answers` into its integration.
+    fn flows(more: &str, answers: &str) -> Flows {
+        let integration = format!("crm: {{base_url: https://crm.example.com, timeout: 2s, answers: [{answers}]}}");
+        let effect = format!("effects: [{{id: crm, integration: crm, request: {{method: POST, path: /x}}{more}}}]");
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        let flow = format!("{FLOW}{effect}");
+        let files =
+            [file("sources.yaml", SOURCES), file("integrations.yaml", &integration), file("flows/leads.yaml", &flow)];
+        Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    fn effect(flows: &Flows) -> &Effect {
+        &flows.flow("leads").expect("the flow").effects[0]
+    }
+
+    fn outcome(flows: &Flows, called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee) -> Outcome {
+        classify(called, flows, effect(flows), guarantee, NOW)
+    }
+
+    fn answer(status: u16, body: Option<Value>) -> Result<PartnerAnswer, NoAnswer> {
+        Ok(PartnerAnswer { status, body, ..PartnerAnswer::default() })
     }
 
     fn kind(outcome: &Outcome) -> &'static str {
@@ -144,14 +203,15 @@ mod tests {
             Outcome::Done(_) => "done",
             Outcome::Retryable { .. } => "retryable",
             Outcome::Terminal(_) => "terminal",
-            Outcome::Unknown(_) => "unknown",
+            Outcome::Unknown { .. } => "unknown",
             Outcome::CredentialsRejected(_) => "credentials",
         }
     }
 
     #[test]
     fn the_table() {
-        for (status, native, none) in [
+        let flows = flows("", "");
+        for (status, repeatable, none) in [
             (200, "done", "done"),
             (201, "done", "done"),
             (204, "done", "done"),
@@ -166,43 +226,114 @@ mod tests {
             (503, "retryable", "unknown"),
             (504, "retryable", "unknown"),
         ] {
-            assert_eq!(kind(&answered(status, Guarantee::Native)), native, "{status} native");
-            assert_eq!(kind(&answered(status, Guarantee::None)), none, "{status} none");
+            for (guarantee, is) in [
+                (Guarantee::Native, repeatable),
+                (Guarantee::Idempotent, repeatable),
+                (Guarantee::Lookup, none),
+                (Guarantee::None, none),
+            ] {
+                assert_eq!(kind(&outcome(&flows, answer(status, None), guarantee)), is, "{status} {guarantee:?}");
+            }
         }
     }
 
     #[test]
     fn silence_is_unknown_unless_the_request_never_left() {
+        let flows = flows("", "");
         let lost = || Err(NoAnswer::Lost("timed out".into()));
         let unsent = || Err(NoAnswer::NotSent("refused".into()));
-        assert_eq!(kind(&classify(lost(), default_meaning, Guarantee::None, NOW)), "unknown");
-        assert_eq!(kind(&classify(lost(), default_meaning, Guarantee::Native, NOW)), "retryable");
-        assert_eq!(kind(&classify(unsent(), default_meaning, Guarantee::None, NOW)), "retryable");
+        assert_eq!(kind(&outcome(&flows, lost(), Guarantee::None)), "unknown");
+        assert_eq!(kind(&outcome(&flows, lost(), Guarantee::Native)), "retryable");
+        assert_eq!(kind(&outcome(&flows, unsent(), Guarantee::None)), "retryable");
+    }
+
+    /// Slack says in its body whether it did what it was asked for.
+    #[test]
+    fn a_200_that_says_no_is_no_success() {
+        let table = "{status: 200, when: body.error == 'ratelimited', means: retry, retry_after: {body: /after}}, \
+                     {status: 200, when: body.ok == false, means: failed}, {status: 200, when: body.ok, means: done}";
+        let flows = flows("", table);
+        let read = |body| outcome(&flows, answer(200, body), Guarantee::None);
+        assert_eq!(kind(&read(Some(json!({"ok": true})))), "done");
+        assert_eq!(kind(&read(Some(json!({"ok": false, "error": "no_channel"})))), "terminal");
+        let limited = read(Some(json!({"ok": false, "error": "ratelimited", "after": 1.5})));
+        let after = Some(Duration::from_millis(1500));
+        let error = "answered 200".to_owned();
+        assert_eq!(limited, Outcome::Retryable { error, retry_after: after, doubt: Doubt::None });
+        for strange in [Some(json!({})), Some(json!([])), Some(json!(null))] {
+            assert_eq!(kind(&read(strange.clone())), "unknown", "no row calls {strange:?} done");
+        }
+        let cut = read(None);
+        assert!(matches!(&cut, Outcome::Unknown { error, .. } if error.contains("cannot read")), "{cut:?}");
+        assert_eq!(kind(&outcome(&flows, answer(500, None), Guarantee::None)), "unknown", "other statuses as before");
+        assert_eq!(kind(&outcome(&flows, answer(400, None), Guarantee::None)), "terminal");
+    }
+
+    /// HubSpot answers 409 to a contact that exists, and names it in a sentence.
+    #[test]
+    fn a_conflict_may_be_done_with_its_id_in_the_body() {
+        let conflict = "{status: 409, when: body.category == 'CONFLICT', means: done, \
+                        result: {id: \"{{ body.message | split('Existing ID: ') | last }}\"}}";
+        let flows = flows(&format!(", result: {{id: /id}}, answers: [{conflict}]"), "");
+        let read = |status, body| outcome(&flows, answer(status, Some(body)), Guarantee::None);
+        assert_eq!(read(201, json!({"id": "7"})), Outcome::Done(json!({"id": "7"})));
+        let exists = json!({"category": "CONFLICT", "message": "Contact already exists. Existing ID: 51"});
+        assert_eq!(read(409, exists), Outcome::Done(json!({"id": "51"})));
+        assert_eq!(kind(&read(409, json!({"category": "OTHER"}))), "unknown");
+    }
+
+    #[test]
+    fn an_effects_rows_go_before_its_integrations() {
+        let flows = flows(
+            ", answers: [{status: 409, means: failed}]",
+            "{status: 409, means: done}, {status: 503, means: retry}",
+        );
+        assert_eq!(kind(&outcome(&flows, answer(409, None), Guarantee::None)), "terminal");
+        assert_eq!(kind(&outcome(&flows, answer(503, None), Guarantee::None)), "retryable");
+    }
+
+    #[test]
+    fn a_success_without_its_result_is_not_done() {
+        let flows =
+            flows(", result: {code: /id, note: {at: /note, optional: true}, by: \"{{ headers['x-by'] }}\"}", "");
+        let by = |answer: Result<PartnerAnswer, NoAnswer>| {
+            answer.map(|answer| PartnerAnswer { headers: [("x-by".into(), "ada".into())].into(), ..answer })
+        };
+        let done = outcome(&flows, by(answer(200, Some(json!({"id": 7})))), Guarantee::None);
+        assert_eq!(done, Outcome::Done(json!({"code": 7, "by": "ada"})));
+        let long = json!({"id": "x".repeat(600)});
+        for (body, told) in [(None, "`code`"), (Some(json!({"id": null})), "`code`"), (Some(long), "`code`")] {
+            let missing = outcome(&flows, by(answer(200, body)), Guarantee::None);
+            let Outcome::Unknown { error, doubt: Doubt::ResultMissing } = &missing else { panic!("{missing:?}") };
+            assert!(error.contains(told), "{error}");
+        }
+        let asked_again = outcome(&flows, answer(200, Some(json!({"id": 7}))), Guarantee::Native);
+        assert!(matches!(asked_again, Outcome::Retryable { doubt: Doubt::ResultMissing, .. }), "{asked_again:?}");
     }
 
     #[test]
     fn a_lookup_finds_misses_or_cannot_say() {
-        let ask = |status, body| read_lookup(Ok(PartnerAnswer { status, retry_after: None, body }), "/items/0/id");
-        assert_eq!(ask(200, json!({"items": [{"id": 1}]})), LookupOutcome::Found(json!({"items": [{"id": 1}]})));
-        assert_eq!(ask(200, json!({"items": []})), LookupOutcome::Absent);
-        assert_eq!(ask(200, json!({"items": [{"id": null}]})), LookupOutcome::Absent);
-        assert_eq!(ask(404, json!({})), LookupOutcome::Absent);
-        for (status, body) in
-            [(200, Value::Null), (401, json!({})), (429, json!({})), (500, json!({})), (302, json!({}))]
-        {
+        let more = ", guarantee: lookup, lookup: {after: 1s, request: {path: /x}, found: /items/0/id}, \
+                    result: {id: /items/0/id, kind: {at: /kind, optional: true}}";
+        let flows =
+            flows(more, "{status: 200..299, when: body.ok == false, means: in_doubt}, {status: 200, means: done}");
+        let lookup = effect(&flows).lookup.as_ref().expect("a lookup");
+        let ask = |status, body| read_lookup(answer(status, body), &flows, effect(&flows), lookup);
+        assert_eq!(ask(200, Some(json!({"items": [{"id": 1}]}))), LookupOutcome::Found(json!({"id": 1})));
+        assert_eq!(ask(200, Some(json!({"items": []}))), LookupOutcome::Absent);
+        assert_eq!(ask(200, Some(json!({"items": [{"id": null}]}))), LookupOutcome::Absent);
+        assert_eq!(ask(404, None), LookupOutcome::Absent);
+        for (status, body) in [
+            (200, None),
+            (200, Some(json!({"ok": false, "error": "ratelimited"}))),
+            (401, Some(json!({}))),
+            (429, Some(json!({}))),
+            (500, Some(json!({}))),
+            (302, Some(json!({}))),
+        ] {
             assert!(matches!(ask(status, body), LookupOutcome::CannotSay(_)), "{status}");
         }
-        assert!(matches!(read_lookup(Err(NoAnswer::Lost("x".into())), "/id"), LookupOutcome::CannotSay(_)));
-    }
-
-    #[test]
-    fn retry_after_comes_as_seconds_or_as_a_date() {
-        assert_eq!(retry_after("7", NOW), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after(" 120 ", NOW), Some(Duration::from_secs(120)));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", NOW), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:20 GMT", NOW), Some(Duration::ZERO));
-        for bad in ["", "-1", "soon", "1.5", "99999999999999999999999"] {
-            assert_eq!(retry_after(bad, NOW), None, "{bad}");
-        }
+        let lost = read_lookup(Err(NoAnswer::Lost("x".into())), &flows, effect(&flows), lookup);
+        assert!(matches!(lost, LookupOutcome::CannotSay(_)));
     }
 }

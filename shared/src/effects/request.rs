@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::outcome::{NoAnswer, PartnerAnswer};
+use super::outcome::NoAnswer;
 use crate::arrival::event::Event;
 use crate::arrival::signature::Secret;
 use crate::flows::template::{Body, Path, TemplateError};
-use crate::flows::{Action, Call, Effect, Integration, Lookup, Request};
+use crate::flows::{Call, Effect, Integration, Lookup, PartnerAnswer, Request, ResultAt};
 use crate::ledger::Row;
 
 /// A request to a partner, ready to be sent.
@@ -58,8 +58,10 @@ impl RequestParts<'_> {
     pub fn request(self) -> Result<PartnerRequest, TemplateError> {
         let Request { method, path, body } = &self.call.request;
         let key = format!("{}/{}", self.event.id, self.effect.id);
-        let header = (self.integration.idempotency_header.clone(), key);
-        self.render(method.as_str(), path, body.as_ref(), Some(header))
+        // A partner that takes no key gets no header.
+        let header = Some(&self.integration.idempotency_header).filter(|name| !name.is_empty());
+        let header = header.map(|name| (name.clone(), key));
+        self.render(method.as_str(), path, body.as_ref(), header)
     }
 
     /// The request that asks the partner whether the effect happened.
@@ -88,27 +90,14 @@ impl RequestParts<'_> {
     }
 }
 
-/// The part of an answer that the ledger keeps: of a partner's answer only the pointers that the effect names;
-/// of an upsert or a decision everything, which is little.
-pub fn pick_result(effect: &Effect, answer: &Value) -> Value {
-    if !matches!(effect.action, Action::Call(_)) {
-        return answer.clone();
-    }
-    pick_values(&effect.result, answer)
-}
-
-/// The values at these pointers, under their names.
+/// The values at these pointers, under their names. What is not there, or too long for the ledger's row, is left out.
 pub fn pick_values(result: &BTreeMap<String, String>, answer: &Value) -> Value {
     let kept = result.iter().filter_map(|(name, pointer)| {
         let value = answer.pointer(pointer)?;
-        let small = value.to_string().len() <= MAX_RESULT_VALUE;
-        Some((name.clone(), if small { value.clone() } else { json!("(too large)") }))
+        (value.to_string().len() <= ResultAt::MAX_BYTES).then(|| (name.clone(), value.clone()))
     });
     Value::Object(kept.collect())
 }
-
-/// The longest value of a result, in bytes. Results live in the ledger's row, which stays under a kilobyte.
-const MAX_RESULT_VALUE: usize = 128;
 
 /// The partners' APIs, as one port.
 #[async_trait]

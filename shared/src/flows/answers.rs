@@ -1,17 +1,44 @@
 //! What a partner's answer means for the call: as the flow's author declares it, else the safe default.
 //!
-//! Few statuses surely say that nothing happened. A proxy answers 503 or 408 after the partner has acted, a 409 may
-//! mean "exists already", a 303 that it is done. So the default is doubt, and whoever knows the partner better says so.
+//! Few answers surely say that nothing happened. A proxy answers 503 or 408 after the partner has acted, a 409 may
+//! mean "exists already", a 303 that it is done, and a 200 may say in its body that it failed. So the default is doubt,
+//! and whoever knows the partner better says so.
 
-use std::fmt;
-use std::ops::RangeInclusive;
+mod statuses;
+mod expression;
+mod result;
+mod check;
 
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(super) use check::{check_effect, check_rules};
+pub use expression::AnswerExpression;
+pub use result::{AnswerPlace, ResultAt};
+pub(super) use result::{WrittenResult, check_pointer};
+pub use statuses::Statuses;
 
 use super::{Effect, Flows};
+use crate::base::time::Timestamp;
+use expression::NotEvaluated;
+use statuses::ranges;
+
+/// A partner's answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PartnerAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The header fields, under lower-case names.
+    pub headers: BTreeMap<String, String>,
+    /// The body, if it is JSON that could be read to its end.
+    pub body: Option<Value>,
+}
 
 /// The meaning of an answer for the call that it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Meaning {
@@ -42,61 +69,173 @@ impl Meaning {
 }
 
 /// One row of the table from answers to meanings. The first row that fits decides.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRule {
-    /// The HTTP statuses that the row is about: `503`, `500..599`, or a list of these.
-    pub status: Statuses,
+    /// The HTTP statuses that the row is about: `503`, `500..599`, or a list of these. Without it, all.
+    #[serde(default)]
+    pub status: Option<Statuses>,
+    /// The condition on the answer: an expression over `status`, `headers` and `body`, such as `body.ok == false`.
+    /// Where it cannot be evaluated, because the body is cut off, too long or no JSON, the call is in doubt.
+    #[serde(default)]
+    pub when: Option<AnswerExpression>,
     /// What such an answer means: `done`, `retry`, `failed` or `in_doubt`.
     pub means: Meaning,
+    /// Where such an answer says how long to wait, if not in `Retry-After`.
+    #[serde(default)]
+    pub retry_after: Option<RetryAfterAt>,
+    /// Where the results stand in such an answer, if not where the effect says.
+    #[serde(default)]
+    pub result: BTreeMap<String, ResultAt>,
 }
 
-/// HTTP statuses, as ranges with both ends.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Statuses(pub(super) Vec<RangeInclusive<u16>>);
+/// The place in an answer that says how long to wait: seconds, or a date as in `Retry-After`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(rename_all = "snake_case")]
+pub enum RetryAfterAt {
+    /// A header.
+    Header(String),
+    /// A JSON pointer into the body.
+    Body(String),
+}
 
-impl Statuses {
-    /// Whether a status is one of these.
-    pub fn contain(&self, status: u16) -> bool {
-        self.0.iter().any(|range| range.contains(&status))
+impl AnswerRule {
+    /// Whether the row is about an answer.
+    fn fits(&self, answer: &PartnerAnswer) -> Result<bool, NotEvaluated> {
+        match &self.when {
+            _ if !self.covers(answer.status) => Ok(false),
+            Some(when) => when.holds(answer),
+            None => Ok(true),
+        }
     }
+
+    fn covers(&self, status: u16) -> bool {
+        self.status.as_ref().is_none_or(|statuses| statuses.contain(status))
+    }
+
+    fn reads_body(&self) -> bool {
+        self.when.as_ref().is_some_and(AnswerExpression::reads_body)
+    }
+
+    /// Whether the row is about answers that mean success by their status alone.
+    fn covers_success(&self) -> bool {
+        SUCCESS.into_iter().any(|status| self.covers(status))
+    }
+}
+
+const SUCCESS: std::ops::RangeInclusive<u16> = 200..=299;
+
+/// What an answer means, and the row that says so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading<'f> {
+    /// The meaning.
+    pub meaning: Meaning,
+    /// The row that decides, if one does.
+    rule: Option<&'f AnswerRule>,
+    /// Whether a row could not be evaluated: then no later row is asked.
+    pub unreadable: bool,
+}
+
+impl Reading<'_> {
+    /// How long the answer asks us to wait: where its row says, else in `Retry-After`.
+    pub fn retry_after(&self, answer: &PartnerAnswer, now: Timestamp) -> Option<Duration> {
+        let text = match self.rule.and_then(|rule| rule.retry_after.as_ref()) {
+            Some(RetryAfterAt::Body(pointer)) => match answer.body.as_ref()?.pointer(pointer)? {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            },
+            Some(RetryAfterAt::Header(name)) => answer.headers.get(&name.to_ascii_lowercase())?.clone(),
+            None => answer.headers.get("retry-after")?.clone(),
+        };
+        delay(&text, now)
+    }
+
+    /// Where a result stands in the answer, given where the effect says.
+    pub fn place<'a>(&'a self, name: &str, usual: &'a ResultAt) -> &'a ResultAt {
+        self.rule.and_then(|rule| rule.result.get(name)).unwrap_or(usual)
+    }
+}
+
+/// The delay that a text asks for: seconds, also with a fraction, or an HTTP date.
+fn delay(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Some(Duration::try_from_secs_f64(text.parse().ok()?).unwrap_or(Duration::MAX));
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    Some(Timestamp::from_millis(date.as_millisecond()).since(now))
 }
 
 impl Flows {
-    /// The meaning of a status for an effect's call: by the effect's table, then its integration's, then the default.
-    pub fn meaning(&self, effect: &Effect, status: u16) -> Meaning {
-        let partner = self.partner_of(effect).into_iter().flat_map(|partner| &partner.answers);
-        let declared = effect.answers.iter().chain(partner).find(|rule| rule.status.contain(status));
-        declared.map_or_else(|| default_meaning(status), |rule| rule.means)
+    /// What an answer means for an effect's call: by the effect's table, then its integration's, then the default.
+    pub fn read_answer<'f>(&'f self, effect: &'f Effect, answer: &PartnerAnswer) -> Reading<'f> {
+        read(|| self.answer_rules(effect), answer)
     }
 
-    /// The table in force for an effect's call, as one line: each meaning with its statuses. What it does not list is
-    /// in doubt.
-    pub fn answers_in_force(&self, effect: &Effect) -> String {
+    /// What the answer to a lookup means: by its integration's table, then the default. The effect's own rows are about
+    /// its call.
+    pub fn read_lookup<'f>(&'f self, effect: &'f Effect, answer: &PartnerAnswer) -> Reading<'f> {
+        read(|| self.partner_of(effect).into_iter().flat_map(|partner| &partner.answers), answer)
+    }
+
+    /// The table in force for an effect's call: the rows that read more than the status, in their order, then each
+    /// meaning with its statuses. What it does not list is in doubt.
+    pub fn answers_in_force(&self, effect: &Effect) -> Vec<String> {
+        let conditional = self.answer_rules(effect).filter_map(|rule| {
+            let when = rule.when.as_ref()?.as_str();
+            let status = rule.status.as_ref().map(|s| format!("{} and ", ranges_of(s)));
+            Some(format!("{} where {}{when}", rule.means.as_str(), status.unwrap_or_default()))
+        });
+        let by_status = |status: &u16| {
+            let rule = self.answer_rules(effect).find(|rule| rule.when.is_none() && rule.covers(*status));
+            let judged = SUCCESS.contains(status) && self.answer_rules(effect).any(judges_success);
+            rule.map_or_else(|| if judged { Meaning::InDoubt } else { default_meaning(*status) }, |rule| rule.means)
+        };
         let meanings = [Meaning::Done, Meaning::Retry, Meaning::Failed, Meaning::CredentialsRejected];
         let listed = meanings.into_iter().filter_map(|meaning| {
-            let ranges = ranges((100..=599).filter(|status| self.meaning(effect, *status) == meaning));
+            let ranges = ranges((100..=599).filter(|status| by_status(status) == meaning));
             (!ranges.is_empty()).then(|| format!("{} {}", meaning.as_str(), ranges.join(", ")))
         });
-        listed.chain(["in doubt all others".to_owned()]).collect::<Vec<_>>().join("; ")
+        let by_status = listed.chain(["in doubt all others".to_owned()]).collect::<Vec<_>>().join("; ");
+        conditional.chain([by_status]).collect()
+    }
+
+    /// Whether any row is declared for an effect's call.
+    pub fn declares_answers(&self, effect: &Effect) -> bool {
+        self.answer_rules(effect).next().is_some()
+    }
+
+    /// The rows for an effect's call, in the order in which they are asked.
+    fn answer_rules<'f>(&'f self, effect: &'f Effect) -> impl Iterator<Item = &'f AnswerRule> {
+        effect.answers.iter().chain(self.partner_of(effect).into_iter().flat_map(|partner| &partner.answers))
     }
 }
 
-/// Statuses in a row, each as a number or a range with both ends.
-fn ranges(statuses: impl Iterator<Item = u16>) -> Vec<String> {
-    let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
-    for status in statuses {
-        match ranges.last_mut() {
-            Some(last) if *last.end() + 1 == status => *last = *last.start()..=status,
-            _ => ranges.push(status..=status),
+/// The first row that fits decides. A row that cannot be evaluated might have been the one.
+fn read<'f, R: Iterator<Item = &'f AnswerRule>>(rules: impl Fn() -> R, answer: &PartnerAnswer) -> Reading<'f> {
+    for rule in rules() {
+        match rule.fits(answer) {
+            Ok(true) => return Reading { meaning: rule.means, rule: Some(rule), unreadable: false },
+            Ok(false) => (),
+            Err(NotEvaluated) => return Reading { meaning: Meaning::InDoubt, rule: None, unreadable: true },
         }
     }
-    let written = |range: &RangeInclusive<u16>| match range.start() == range.end() {
-        true => range.start().to_string(),
-        false => format!("{}..{}", range.start(), range.end()),
+    let meaning = match default_meaning(answer.status) {
+        Meaning::Done if rules().any(judges_success) => Meaning::InDoubt,
+        meaning => meaning,
     };
-    ranges.iter().map(written).collect()
+    Reading { meaning, rule: None, unreadable: false }
+}
+
+/// Whether a row reads the bodies of answers whose status means success: then the status alone does not say so.
+fn judges_success(rule: &AnswerRule) -> bool {
+    rule.reads_body() && rule.covers_success()
+}
+
+fn ranges_of(statuses: &Statuses) -> String {
+    ranges((100..=599).filter(|status| statuses.contain(*status))).join(", ")
 }
 
 /// The meaning of a status that no table names.
@@ -107,43 +246,6 @@ pub fn default_meaning(status: u16) -> Meaning {
         401 | 403 => Meaning::CredentialsRejected,
         400 | 404 | 405 | 410 | 413 | 415 | 422 => Meaning::Failed,
         _ => Meaning::InDoubt,
-    }
-}
-
-impl<'de> Deserialize<'de> for Statuses {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StatusesVisitor)
-    }
-}
-
-struct StatusesVisitor;
-
-impl<'de> Visitor<'de> for StatusesVisitor {
-    type Value = Statuses;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a status as `503`, a range as `500..599`, or a list of these")
-    }
-
-    fn visit_u64<E: de::Error>(self, status: u64) -> Result<Statuses, E> {
-        self.visit_str(&status.to_string())
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Statuses, E> {
-        let (first, last) = text.split_once("..").unwrap_or((text, text));
-        let status = |text: &str| text.trim().parse::<u16>().ok().filter(|status| (100..=599).contains(status));
-        match (status(first), status(last)) {
-            (Some(first), Some(last)) if first <= last => Ok(Statuses(vec![first..=last])),
-            _ => Err(E::custom(format!("`{text}` is no HTTP status: write `503` or `500..599`, from 100 to 599"))),
-        }
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Statuses, A::Error> {
-        let mut all = Vec::new();
-        while let Some(Statuses(ranges)) = items.next_element()? {
-            all.extend(ranges);
-        }
-        if all.is_empty() { Err(de::Error::custom("the list of statuses is empty")) } else { Ok(Statuses(all)) }
     }
 }
 
@@ -166,12 +268,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_table_in_force_is_one_line() {
-        let statuses = [200, 201, 202, 409, 503, 504];
-        assert_eq!(ranges(statuses.into_iter()), ["200..202", "409", "503..504"]);
-    }
-
     fn rules(yaml: &str) -> Result<Vec<AnswerRule>, String> {
         serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
     }
@@ -182,17 +278,14 @@ mod tests {
             "[{status: 503, means: retry}, {status: 500..504, means: in_doubt}, {status: [409, 410..411], means: done}]",
         );
         let rules = rules.expect("good rules");
-        let seen: Vec<bool> = [503, 502, 410, 409]
-            .iter()
-            .zip([0, 1, 2, 2])
-            .map(|(s, r): (&u16, usize)| rules[r].status.contain(*s))
-            .collect();
-        assert_eq!(seen, [true; 4]);
-        assert!(!rules[1].status.contain(505) && !rules[2].status.contain(412));
+        for (status, rule) in [(503, 0), (502, 1), (410, 2), (409, 2)] {
+            assert!(rules[rule].covers(status), "{status}");
+        }
+        assert!(!rules[1].covers(505) && !rules[2].covers(412));
     }
 
     #[test]
-    fn what_is_no_status_or_no_meaning_is_an_error() {
+    fn what_is_no_status_no_condition_or_no_meaning_is_an_error() {
         for bad in [
             "[{status: 99, means: retry}]",
             "[{status: 600, means: retry}]",
@@ -202,8 +295,28 @@ mod tests {
             "[{status: 500, means: credentials_rejected}]",
             "[{status: 500, means: maybe}]",
             "[{status: 500}]",
+            "[{when: event.id == 1, means: done}]",
+            "[{status: 429, means: retry, retry_after: {cookie: a}}]",
         ] {
             assert!(rules(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_delay_is_seconds_or_a_date() {
+        const NOW: Timestamp = Timestamp::from_secs(784_111_770);
+        for (text, millis) in [
+            ("7", 7000),
+            (" 120 ", 120_000),
+            ("0.65", 650),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 7000),
+            ("Sun, 06 Nov 1994 08:49:20 GMT", 0),
+        ] {
+            assert_eq!(delay(text, NOW), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for bad in ["", "-1", "soon", "1.5.2", ".", "1e5", "inf"] {
+            assert_eq!(delay(bad, NOW), None, "{bad}");
+        }
+        assert_eq!(delay("99999999999999999999999", NOW), Some(Duration::MAX));
     }
 }

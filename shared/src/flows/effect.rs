@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub(super) use check::check;
 
 use super::template::{Body, Condition, Path};
-use super::{AnswerRule, Flows, Integration};
+use super::{AnswerRule, Flows, Integration, ResultAt};
 use crate::base::time::{DurationText, Timestamp};
 
 /// One side effect.
@@ -32,8 +32,8 @@ pub struct Effect {
     pub guarantee: Guarantee,
     /// The lookup that tells whether a call happened.
     pub lookup: Option<Lookup>,
-    /// The parts of the answer that are kept: a name and a JSON pointer each.
-    pub result: BTreeMap<String, String>,
+    /// The parts of the answer that are kept, by name. Without one that is not optional, the effect is not done.
+    pub result: BTreeMap<String, ResultAt>,
     /// The meanings of the answers to this effect, before those of its integration.
     pub answers: Vec<AnswerRule>,
 }
@@ -104,9 +104,10 @@ struct Written {
     guarantee: Option<Guarantee>,
     /// The lookup that tells whether a call happened.
     lookup: Option<Lookup>,
-    /// The parts of the answer that are kept: a name and a JSON pointer each.
+    /// The parts of the answer that are kept, by name: a JSON pointer into the body, an expression over `status`,
+    /// `headers` and `body` in braces, or `{at: …, optional: true}`.
     #[serde(default)]
-    result: BTreeMap<String, String>,
+    result: BTreeMap<String, ResultAt>,
     /// The meanings of the answers to this effect, before those of its integration. The first row that fits decides.
     #[serde(default)]
     answers: Vec<AnswerRule>,
@@ -184,6 +185,9 @@ impl Effect {
 pub enum Guarantee {
     /// The partner honours our idempotency key: the same call again is harmless.
     Native,
+    /// The request itself may be repeated: it sets a whole resource, or it upserts. The stale guard keeps a late
+    /// repetition from overwriting a newer event's.
+    Idempotent,
     /// The partner can be asked whether the call happened.
     Lookup,
     /// The partner guarantees nothing: an unknown outcome is parked for an operator. The effect happens at most once.
@@ -256,6 +260,13 @@ impl Method {
     }
 }
 
+impl Guarantee {
+    /// Whether a call that may have happened can simply be made again.
+    pub fn allows_repetition(self) -> bool {
+        matches!(self, Guarantee::Native | Guarantee::Idempotent)
+    }
+}
+
 impl Flows {
     /// The partner that an effect calls, if it calls one.
     pub fn partner_of(&self, effect: &Effect) -> Option<&Integration> {
@@ -269,6 +280,7 @@ impl Flows {
         let window = self.partner_of(effect).map_or(Duration::MAX, |partner| partner.key_window);
         match effect.guarantee {
             Guarantee::Native if now.since(first_tried) < window => Guarantee::Native,
+            Guarantee::Idempotent => Guarantee::Idempotent,
             Guarantee::Native | Guarantee::Lookup if effect.lookup.is_some() => Guarantee::Lookup,
             Guarantee::Native | Guarantee::Lookup | Guarantee::None => Guarantee::None,
         }

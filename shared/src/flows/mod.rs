@@ -33,7 +33,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use answers::{AnswerRule, Meaning, Statuses, default_meaning};
+pub use answers::{
+    AnswerExpression, AnswerPlace, AnswerRule, Meaning, PartnerAnswer, Reading, ResultAt, RetryAfterAt, Statuses,
+    default_meaning,
+};
 pub use approval::{Approval, Channel};
 pub(crate) use contact::MAX_FIELD_NAME;
 pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name};
@@ -265,6 +268,12 @@ impl Flow {
     /// Whether a guard, an enrichment or an approval stands before the first effect of an event.
     pub fn needs_preparation(&self) -> bool {
         !self.guards.is_empty() || !self.enrich.is_empty() || self.approval.is_some()
+    }
+
+    /// Whether a newer event of an entity replaces what an older one says: the flow says so, or an effect sets a whole
+    /// resource.
+    pub fn replaces_older(&self) -> bool {
+        self.latest_wins || self.effects.iter().any(|effect| effect.guarantee == Guarantee::Idempotent)
     }
 
     /// The effects that wait for none.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
+use super::answers::check_rules;
 use super::contract::Contract;
 use super::{Flow, Flows, approval, effect, enrich, guard, key, parse_error, safe_mode, template_reads};
 use crate::base::locate::{Place, locate};
@@ -206,7 +207,11 @@ fn check_integrations(flows: &Flows) -> Vec<Wrong> {
     for (name, partner) in &flows.integrations {
         let plain = !partner.base_url.starts_with("https://");
         let plain = plain.then(|| Wrong::at("/base_url", "base_url must start with https://"));
-        let wrong = plain.into_iter().chain(partner.pressure.check()).map(|wrong| wrong.under(&step(name)));
+        let wrong = plain
+            .into_iter()
+            .chain(partner.pressure.check())
+            .chain(check_rules(&partner.answers))
+            .map(|wrong| wrong.under(&step(name)));
         found.extend(wrong.map(|wrong| Wrong { what: format!("`{name}`: {}", wrong.what), ..wrong }));
     }
     found

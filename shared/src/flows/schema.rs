@@ -9,11 +9,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::answers::WrittenResult;
 use super::key::Normalized;
 use super::parse::Size;
 use super::source::InHeader;
 use super::{
-    Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, Source, Statuses, WrittenIntegration,
+    AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, ResultAt, Source, Statuses,
+    WrittenIntegration,
 };
 use crate::base::time::{DurationText, HourMinute, Unit};
 use crate::limits::rates::Rate;
@@ -89,6 +91,30 @@ impl JsonSchema for KeyField {
     }
 }
 
+impl JsonSchema for ResultAt {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ResultAt".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<AnswerPlace>(), generator.subschema_for::<WrittenResult>()]})
+    }
+}
+
+impl JsonSchema for AnswerPlace {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "AnswerPlace".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(/|\\s*\\{\\{)",
+            "description": "`/id`, a JSON pointer into the body, or `{{ headers['x-id'] }}`, an expression over the answer"
+        })
+    }
+}
+
 impl JsonSchema for IdAt {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "IdAt".into()
@@ -132,6 +158,10 @@ macro_rules! write_as_text {
 }
 
 write_as_text! {
+    AnswerPlace => |place| match place {
+        AnswerPlace::Pointer(pointer) => pointer.clone(),
+        AnswerPlace::Expression(expression) => format!("{{{{ {} }}}}", expression.as_str()),
+    },
     Field => |field| field.to_string(),
     Part => |part| match part {
         Part::Id => "$id".into(),
@@ -161,6 +191,12 @@ fn piece(piece: &Piece) -> &str {
 impl Serialize for KeyField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         json!({"field": self.part, "normalize": self.normalize}).serialize(serializer)
+    }
+}
+
+impl Serialize for ResultAt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({"at": self.at, "optional": self.optional}).serialize(serializer)
     }
 }
 

@@ -194,6 +194,11 @@ fn why(error: &minijinja::Error) -> String {
     error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
 }
 
+/// The unknown filter, test or function of an expression, if it has one.
+pub(super) fn unknown_names(expression: &str) -> Result<(), String> {
+    try_out(&format!("{{{{ {expression} }}}}")).map_err(|error| why(&error))
+}
+
 /// Renders a template without an event, to find unknown filters and functions: they are looked up only then. Any
 /// other error says nothing about an event.
 fn try_out(text: &str) -> Result<(), minijinja::Error> {
@@ -248,7 +253,7 @@ fn evaluate(environment: &Environment<'_>, expression: &str, scope: &Jinja) -> R
 }
 
 /// The expression of a text that is nothing but `{{ expression }}`.
-fn expression(text: &str) -> Option<&str> {
+pub(super) fn expression(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
     (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim())
 }

@@ -32,6 +32,8 @@ pub enum Reason {
     BudgetExhausted,
     /// The outcome of an effect is unknown.
     UnknownOutcome,
+    /// An effect happened, but its answer lacks a result that the flow needs.
+    ResultMissing,
     /// The event waited longer than its flow allows.
     Expired,
     /// A newer event of the same entity was applied meanwhile.
@@ -58,6 +60,7 @@ impl Reason {
             Reason::AttemptsSpent => "attempts_spent",
             Reason::BudgetExhausted => "budget_exhausted",
             Reason::UnknownOutcome => "unknown_outcome",
+            Reason::ResultMissing => "result_missing",
             Reason::Expired => "expired",
             Reason::Stale => "stale",
             Reason::Template => "template",

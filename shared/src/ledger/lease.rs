@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Entry, Moment, Noop, Progress, Reason, Row, State};
+use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State};
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
 
@@ -24,8 +24,7 @@ pub struct Claim {
 impl Claim {
     /// The entries of the first effects, as the claim writes them into an untouched row.
     pub fn first_intents(&self) -> BTreeMap<String, Entry> {
-        let entry = Entry { attempts: 1, since: self.now, at: self.now, doubtful: false, progress: Progress::Intent };
-        self.first.iter().map(|first| (first.clone(), entry.clone())).collect()
+        self.first.iter().map(|first| (first.clone(), Entry::intended(self.now))).collect()
     }
 
     /// The claim's line in the event's history.
@@ -84,6 +83,8 @@ pub struct Lease {
     /// The effects whose intents were written under this lease. An intent that is older than the lease
     /// belongs to a worker that is gone.
     pub(super) intended: BTreeSet<String>,
+    /// The end of the lease before this one, if its worker did not close it. Until then that worker may have called.
+    lost_until: Option<Timestamp>,
 }
 
 /// A lease at its end: the row as the worker leaves it.
@@ -103,6 +104,7 @@ impl Lease {
     /// This function defines what a claim changes. The adapters' one conditional update writes the same.
     pub fn won(mut row: Row, claim: &Claim) -> Self {
         let untouched = row.effects.is_empty();
+        let lost_until = row.lease_until.filter(|_| row.state == State::Running);
         row.state = State::Running;
         row.next_epoch();
         row.lease_until = Some(claim.lease_until());
@@ -114,7 +116,7 @@ impl Lease {
             row.effects = claim.first_intents();
             intended.extend(claim.first.iter().cloned());
         }
-        Lease { row, intended }
+        Lease { row, intended, lost_until }
     }
 
     /// The row as this lease leaves it.
@@ -127,12 +129,21 @@ impl Lease {
         self.row.effects.get(&effect.id).map_or(0, |entry| entry.attempts)
     }
 
+    /// Dates the intents of a worker that was lost: it may have made its calls until its lease ended. They are written
+    /// with whatever is written next.
+    pub fn date_lost_intents(&mut self) {
+        let Some(until) = self.lost_until else { return };
+        let lost =
+            |(id, entry): &(&String, &mut Entry)| entry.progress == Progress::Intent && !self.intended.contains(*id);
+        self.row.effects.iter_mut().filter(lost).for_each(|(_, entry)| entry.at = entry.at.max(until));
+    }
+
     /// Records the intent to call an effect. A doubt about an earlier call stays until a call is done.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
         let doubtful = self.row.effects.get(&effect.id).is_some_and(Entry::in_doubt);
         self.set(effect, attempts, Progress::Intent, now);
-        self.doubt_it(effect, doubtful);
+        self.doubt_it(effect, if doubtful { Doubt::MayHaveHappened } else { Doubt::None });
         self.intended.insert(effect.id.clone());
     }
 
@@ -180,6 +191,7 @@ impl Lease {
 
     /// Notes that the partner did not take our credentials. The intent is withdrawn when the lease ends.
     pub fn note_credentials_rejected(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+        self.row.step += 1;
         self.note(effect, now, &format!("credentials rejected: {error}"));
     }
 
@@ -189,22 +201,23 @@ impl Lease {
         self.came_to(effect, Progress::Failed { error: error.to_owned() }, now);
     }
 
-    /// Records that the call failed and may have happened. It may be repeated while the partner remembers our key.
-    pub fn record_doubt(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+    /// Records that the call failed and may be repeated, also where it may have happened.
+    pub fn record_repeatable(&mut self, effect: &Effect, error: &str, doubt: Doubt, now: Timestamp) {
         self.record_failed(effect, error, now);
-        self.doubt_it(effect, true);
+        self.doubt_it(effect, doubt);
     }
 
     /// Records that the partner knows of no such call.
     pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
         self.record_failed(effect, "looked up: it did not happen", now);
-        self.doubt_it(effect, false);
+        self.row.effects.entry(effect.id.clone()).and_modify(|entry| entry.doubtful = false);
     }
 
-    /// Records that the outcome of the call is unknown.
-    pub fn record_unknown(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+    /// Records that the outcome of the call is unknown, or its result.
+    pub fn record_unknown(&mut self, effect: &Effect, error: &str, doubt: Doubt, now: Timestamp) {
         self.note(effect, now, &format!("unknown: {error}"));
         self.came_to(effect, Progress::Unknown { error: error.to_owned() }, now);
+        self.doubt_it(effect, doubt);
     }
 
     /// Closes the lease: every effect is done. The ledger remembers the key for `ttl` from here.
@@ -260,13 +273,20 @@ impl Lease {
 
     fn set(&mut self, effect: &Effect, attempts: u32, progress: Progress, now: Timestamp) {
         self.row.step += 1;
-        let (since, doubtful) = self.row.effects.get(&effect.id).map_or((now, false), |e| (e.since, e.doubtful));
-        let doubtful = doubtful && !matches!(progress, Progress::Done { .. });
-        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, doubtful, progress });
+        let before = self.row.effects.get(&effect.id);
+        let since = before.map_or(now, |entry| entry.since);
+        let open = !matches!(progress, Progress::Done { .. });
+        let (doubtful, happened) = before.map_or((false, false), |entry| (entry.doubtful, entry.happened));
+        let (doubtful, happened) = (doubtful && open, happened && open);
+        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, doubtful, happened, progress });
     }
 
-    fn doubt_it(&mut self, effect: &Effect, doubtful: bool) {
-        self.row.effects.entry(effect.id.clone()).and_modify(|entry| entry.doubtful = doubtful);
+    /// Adds to what is in doubt about an effect. Nothing but an outcome takes a doubt away.
+    fn doubt_it(&mut self, effect: &Effect, doubt: Doubt) {
+        self.row.effects.entry(effect.id.clone()).and_modify(|entry| {
+            entry.doubtful |= doubt != Doubt::None;
+            entry.happened |= doubt == Doubt::ResultMissing;
+        });
     }
 
     fn note(&mut self, effect: &Effect, now: Timestamp, what: &str) {

@@ -38,5 +38,5 @@ pub use dead_reason::{Death, Reason};
 pub use lease::{Claim, Closed, Lease, NotClaimed};
 pub use next_step::{Next, WORKER_LOST};
 pub use parked::{Declined, SHARDS, SignOff};
-pub use row::{Ask, Entry, Moment, Noop, Progress, Row, State};
+pub use row::{Ask, Doubt, Entry, Moment, Noop, Progress, Row, State};
 pub use store::{Admission, Admissions, Claims, Records, Rows};

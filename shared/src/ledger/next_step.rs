@@ -47,10 +47,13 @@ impl Lease {
 
     /// The next step for an effect whose outcome is unknown, by what its partner guarantees.
     fn doubt<'f>(&self, effect: &'f Effect, entry: &Entry, error: &str, flows: &Flows, now: Timestamp) -> Next<'f> {
-        match (flows.trust(effect, entry.since, now), &effect.lookup) {
-            (Guarantee::Native, _) => Next::Intend(vec![effect]),
-            (Guarantee::Lookup, Some(lookup)) if entry.at + lookup.after > now => Next::Wait(entry.at + lookup.after),
-            (Guarantee::Lookup, Some(lookup)) => Next::Lookup(effect, lookup),
+        let trust = flows.trust(effect, entry.since, now);
+        // An unknown of a call that may be repeated was repeated in vain.
+        let asked = trust == Guarantee::Lookup || matches!(entry.progress, Progress::Unknown { .. });
+        match &effect.lookup {
+            Some(lookup) if asked && entry.at + lookup.after > now => Next::Wait(entry.at + lookup.after),
+            Some(lookup) if asked => Next::Lookup(effect, lookup),
+            _ if trust.allows_repetition() => Next::Intend(vec![effect]),
             _ => Next::Unknown(effect, error.to_owned()),
         }
     }

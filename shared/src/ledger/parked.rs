@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Progress, Reason, Row, State};
+use super::{Death, Entry, Progress, Reason, Row, State};
 use crate::arrival::event::Event;
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
@@ -122,8 +122,7 @@ impl Row {
         self.expires_at = (now + UNSETTLED_RETENTION).secs();
     }
 
-    /// The row with an operator's verdict on an effect whose outcome was unknown. The row stays dead: a replay
-    /// goes on from there.
+    /// The row with an operator's verdict on an effect. The row stays dead: a replay goes on from there.
     pub fn resolved(
         mut self,
         effect: &str,
@@ -131,27 +130,43 @@ impl Row {
         sign_off: SignOff<'_>,
         now: Timestamp,
     ) -> Result<Self, Declined> {
-        let id = self.id.clone();
-        let unknown = || {
-            Declined(format!(
-                "there is nothing to resolve: {id} is not dead, or the outcome of its effect `{effect}` is known"
-            ))
-        };
-        let entry = self.effects.get_mut(effect).filter(|_| self.state == State::Dead).ok_or_else(unknown)?;
-        // An intent without an outcome is as unknown as a call without an answer.
-        if !entry.in_doubt() {
-            return Err(unknown());
-        }
+        self.may_resolve(effect, happened.is_some())?;
         let verdict = if happened.is_some() { "happened" } else { "did not happen" };
-        entry.progress = match happened {
+        let progress = match happened {
             Some(result) => Progress::Done { result },
             None => Progress::Failed { error: format!("{} says that it did not happen", sign_off.by) },
         };
-        entry.doubtful = false;
-        entry.at = now;
+        if let Some(entry) = self.effects.get_mut(effect) {
+            (entry.doubtful, entry.happened) = (false, false);
+            entry.at = now;
+            entry.progress = progress;
+        }
         self.step += 1;
         self.note(now, format!("{effect} {verdict}, says {sign_off}"));
         Ok(self)
+    }
+
+    /// Whether an operator may know better about an effect than the ledger; the error says why not.
+    ///
+    /// Of a call in doubt an operator may say either. Of one that surely failed, that it happened after all: the partner
+    /// or a human did it another way. Of one that is done without a result, what the result is.
+    pub fn may_resolve(&self, effect: &str, happened: bool) -> Result<(), Declined> {
+        let id = &self.id;
+        let declined = |why: String| Err(Declined(format!("there is nothing to resolve: {why}")));
+        if self.state != State::Dead {
+            return declined(format!("{id} is {}, not dead", self.state.as_str()));
+        }
+        match self.effects.get(effect) {
+            None => declined(format!("`{effect}` of {id} was never tried; a replay does it")),
+            // An intent without an outcome is as unknown as a call without an answer.
+            Some(entry) if entry.in_doubt() => Ok(()),
+            Some(Entry { progress: Progress::Done { result }, .. }) if !has_values(result) && happened => Ok(()),
+            Some(Entry { progress: Progress::Failed { .. }, .. }) if happened => Ok(()),
+            Some(Entry { progress: Progress::Failed { .. }, .. }) => {
+                declined(format!("the ledger knows that `{effect}` of {id} did not happen; a replay does it"))
+            }
+            Some(Entry { progress, .. }) => declined(format!("`{effect}` of {id} is {}", progress.as_str())),
+        }
     }
 
     /// Whether the event can be replayed; the error says why not.
@@ -173,6 +188,11 @@ impl Row {
         }
         let unknown = self.effects.iter().find(|(_, entry)| matches!(entry.progress, Progress::Unknown { .. }));
         match unknown {
+            Some((effect, entry)) if entry.happened => Err(Declined(format!(
+                "`{effect}` of {} happened, but its result is missing: look it up in the partner's records, `resolve` it \
+                 with the result, then `replay`",
+                self.id
+            ))),
             Some((effect, _)) => Err(Declined(format!(
                 "the outcome of `{effect}` of {} is unknown: a replay could do it twice; look in the partner's records, \
                  `resolve` it, then `replay`",
@@ -205,5 +225,13 @@ impl Row {
     fn shard(&self) -> &'static str {
         let digit = self.id.as_str().chars().next().and_then(|c| c.to_digit(16)).unwrap_or(0);
         SHARDS[digit as usize]
+    }
+}
+
+/// Whether a kept result has anything in it.
+fn has_values(result: &Value) -> bool {
+    match result {
+        Value::Object(fields) => !fields.is_empty(),
+        other => !other.is_null(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Death, json_text};
+use super::{Death, Reason, json_text};
 use crate::arrival::event::Event;
 use crate::arrival::key;
 use crate::base::id::EventId;
@@ -134,12 +134,31 @@ pub struct Entry {
     /// only while the partner remembers our key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubtful: bool,
+    /// Whether a call surely happened, but no answer had the result that the flow needs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub happened: bool,
     /// How far the effect got.
     #[serde(flatten)]
     pub progress: Progress,
 }
 
+/// What is known of a call that is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It surely did nothing.
+    None,
+    /// It may have happened.
+    MayHaveHappened,
+    /// It happened, but its answer lacks a result that the flow needs.
+    ResultMissing,
+}
+
 impl Entry {
+    /// The entry of a first intent.
+    pub fn intended(now: Timestamp) -> Self {
+        Entry { attempts: 1, since: now, at: now, doubtful: false, happened: false, progress: Progress::Intent }
+    }
+
     /// Whether the outcome of the effect is unknown: that of the last call, or that of an earlier one which a later
     /// failure says nothing about.
     pub fn in_doubt(&self) -> bool {
@@ -288,9 +307,22 @@ impl Row {
         Value::Object(done.collect())
     }
 
-    /// Whether the outcome of some effect is unknown.
+    /// Whether the outcome of some effect is unknown, or its result.
     pub fn in_doubt(&self) -> bool {
         self.effects.values().any(Entry::in_doubt)
+    }
+
+    /// The reason to give up on the event for: a doubt, if there is one, else `reason`. A call that failed at last does
+    /// not speak for those before it.
+    pub fn reason_or_doubt(&self, reason: Reason) -> Reason {
+        let doubts = || self.effects.values().filter(|entry| entry.in_doubt());
+        if doubts().any(|entry| !entry.happened) {
+            Reason::UnknownOutcome
+        } else if doubts().any(|entry| entry.happened) {
+            Reason::ResultMissing
+        } else {
+            reason
+        }
     }
 
     pub(super) fn note(&mut self, at: Timestamp, what: impl Into<String>) {

@@ -1,16 +1,17 @@
 //! Partners in memory: they follow a script, and remember their calls.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ModelClock, locked};
 use crate::base::machine::Clock;
 use crate::base::time::Timestamp;
-use crate::effects::outcome::{NoAnswer, PartnerAnswer};
+use crate::effects::outcome::NoAnswer;
 use crate::effects::request::{PartnerRequest, Partners};
+use crate::flows::PartnerAnswer;
 
 /// A partner's reaction to the next call.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub enum Script {
     Status(u16),
     /// The partner answers with this status and this `Retry-After`.
     RetryAfter(u16, &'static str),
+    /// The partner answers with this status and this body, or without one.
+    Body(u16, Option<Value>),
     /// The partner takes the call's whole timeout and does not answer.
     Hang,
     /// The worker panics in the middle of the call.
@@ -72,16 +75,17 @@ impl Partners for ModelPartners {
             let script = if fails { Some(Script::Status(503)) } else { state.script.pop_front() };
             (script.unwrap_or(Script::Status(200)), state.calls.len())
         };
-        let answer = |status, retry_after: Option<&str>| {
-            Ok(PartnerAnswer {
-                status,
-                retry_after: retry_after.map(str::to_owned),
-                body: json!({"ok": true, "id": format!("id_{number}")}),
-            })
+        let answer = |status| {
+            let body = Some(json!({"ok": true, "id": format!("id_{number}")}));
+            PartnerAnswer { status, headers: BTreeMap::new(), body }
         };
         match script {
-            Script::Status(status) => answer(status, None),
-            Script::RetryAfter(status, after) => answer(status, Some(after)),
+            Script::Status(status) => Ok(answer(status)),
+            Script::Body(status, body) => Ok(PartnerAnswer { body, ..answer(status) }),
+            Script::RetryAfter(status, after) => {
+                let headers = [("retry-after".to_owned(), after.to_owned())].into();
+                Ok(PartnerAnswer { headers, ..answer(status) })
+            }
             Script::Hang => {
                 self.clock.advance(timeout);
                 Err(NoAnswer::Lost(format!("timed out after {} ms", timeout.as_millis())))

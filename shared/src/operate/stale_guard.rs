@@ -9,7 +9,8 @@ use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
-use crate::flows::Flow;
+use crate::flows::{Flow, Guarantee};
+use crate::ledger::Row;
 use async_trait::async_trait;
 
 /// The record of the event that was applied last, for each entity.
@@ -23,15 +24,15 @@ pub trait Latest: Send + Sync {
     async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable>;
 }
 
-/// Whether the stale guard judges an event before its effects: where the latest wins, and the event is a
-/// replay.
+/// Whether the stale guard judges an event before its effects: where the latest wins or a request may be repeated,
+/// and the event is a replay.
 pub fn is_judged(flow: &Flow, event: &Event) -> bool {
-    flow.latest_wins && event.is_replay()
+    flow.replaces_older() && event.is_replay()
 }
 
 /// The reason why an event is stale, if the latest wins and a newer event of its entity was applied.
 pub async fn overtaken(latest: &dyn Latest, flow: &Flow, event: &Event) -> Result<Option<String>, Unavailable> {
-    if !flow.latest_wins {
+    if !flow.replaces_older() {
         return Ok(None);
     }
     let newer = latest.applied(&key(event)).await?.filter(|applied| *applied > event.received_at);
@@ -41,10 +42,26 @@ pub async fn overtaken(latest: &dyn Latest, flow: &Flow, event: &Event) -> Resul
 /// Records that an event was applied, where the latest wins. The record outlives every event that could be
 /// replayed.
 pub async fn apply(latest: &dyn Latest, flow: &Flow, event: &Event, now: Timestamp) -> Result<(), Unavailable> {
-    if !flow.latest_wins {
+    if !flow.replaces_older() {
         return Ok(());
     }
     latest.apply(&key(event), event.received_at, (now + UNSETTLED_RETENTION).secs()).await
+}
+
+/// Records an event that is given up on, if it may have set a resource: the repetition of an older event's request must
+/// not undo that.
+pub async fn apply_tried(
+    latest: &dyn Latest,
+    flow: &Flow,
+    event: &Event,
+    row: &Row,
+    now: Timestamp,
+) -> Result<(), Unavailable> {
+    let mut tried = flow.effects.iter().filter(|effect| row.effects.contains_key(&effect.id));
+    if tried.any(|effect| effect.guarantee == Guarantee::Idempotent) {
+        apply(latest, flow, event, now).await?;
+    }
+    Ok(())
 }
 
 /// The name of an entity's record. The event's message group names the entity.

@@ -180,7 +180,8 @@ impl SimWorld {
                 let happened = !self.models.partner.applied(&id, effect).is_empty();
                 let stated = self.oracle.stated(&row.flow, effect);
                 let verdict = if happened { EffectVerdict::Happened(stated) } else { EffectVerdict::DidNotHappen };
-                Operation::Resolve { id, effect: effect.clone(), verdict, by, reason, version: None }
+                let version = format!("{}.{}", row.epoch, row.step);
+                Operation::Resolve { id, effect: effect.clone(), verdict, by, reason, version }
             }
             None => Operation::Replay { id, by, reason, version: None },
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::request::PartnerRequest;
-use shared::flows::{Effect, Flows, Guarantee, Integration};
+use shared::flows::{AnswerPlace, Effect, Flows, Guarantee, Integration};
 
 use crate::ports::Seat;
 use crate::scheduler::{Actor, Due, Scheduler};
@@ -37,6 +37,20 @@ pub enum Conduct {
         status: u16,
         /// Whether it did what it was asked for.
         applied: bool,
+        /// Whether it saves this answer under our key, and gives it again until it forgets the key.
+        saved: bool,
+    },
+    /// It does what it is asked for, and says so without a body.
+    Bare {
+        /// Whether it saves this answer under our key.
+        saved: bool,
+    },
+    /// It does not do what it is asked for, and says so in the body of a 200, where its table reads bodies.
+    SayNo,
+    /// It answers 200 with a body that its table cannot make out, where its table reads bodies.
+    Mumble {
+        /// Whether it did what it was asked for.
+        applied: bool,
     },
     /// It does not answer in time.
     Hang {
@@ -48,16 +62,21 @@ pub enum Conduct {
 impl Conduct {
     /// One of the bad ones.
     pub(crate) fn drawn(scheduler: &Scheduler) -> Self {
-        match scheduler.below(12) {
+        let coin = || scheduler.below(2) == 0;
+        match scheduler.below(16) {
             0 => Conduct::Unreachable,
             1 | 2 => Conduct::Refuse { status: 429, retry_after: Some(1 + scheduler.below(20)) },
-            3 => Conduct::Fail { status: 503, applied: scheduler.below(2) == 0 },
+            3 => Conduct::Fail { status: 503, applied: coin(), saved: coin() },
             4 => Conduct::Refuse { status: 400, retry_after: None },
-            5 => Conduct::Fail { status: Self::doubtful(scheduler), applied: false },
-            6 => Conduct::Fail { status: Self::doubtful(scheduler), applied: true },
+            5 => Conduct::Fail { status: Self::doubtful(scheduler), applied: false, saved: coin() },
+            6 => Conduct::Fail { status: Self::doubtful(scheduler), applied: true, saved: coin() },
             7 => Conduct::Hang { late: None },
             8 => Conduct::Hang { late: Some(Duration::ZERO) },
             9 => Conduct::Hang { late: Some(scheduler.between(Duration::ZERO, LATEST)) },
+            10 => Conduct::Refuse { status: if coin() { 401 } else { 403 }, retry_after: None },
+            11 => Conduct::Bare { saved: coin() },
+            12 => Conduct::SayNo,
+            13 => Conduct::Mumble { applied: coin() },
             _ => Conduct::Slow,
         }
     }
@@ -76,8 +95,12 @@ impl fmt::Display for Conduct {
             Conduct::Slow => write!(f, "200, slowly"),
             Conduct::Unreachable => write!(f, "unreachable"),
             Conduct::Refuse { status, .. } => write!(f, "{status}"),
-            Conduct::Fail { status, applied: true } => write!(f, "{status}, and did it"),
-            Conduct::Fail { status, applied: false } => write!(f, "{status}, and did not do it"),
+            Conduct::Fail { status, applied: true, .. } => write!(f, "{status}, and did it"),
+            Conduct::Fail { status, applied: false, .. } => write!(f, "{status}, and did not do it"),
+            Conduct::Bare { .. } => write!(f, "200, without a body"),
+            Conduct::SayNo => write!(f, "200, and says no"),
+            Conduct::Mumble { applied: true } => write!(f, "200, with a strange body, and did it"),
+            Conduct::Mumble { applied: false } => write!(f, "200, with a strange body, and did not do it"),
             Conduct::Hang { late: None } => write!(f, "hangs, and does not do it"),
             Conduct::Hang { late: Some(late) } => write!(f, "hangs, and does it after {} ms", late.as_millis()),
         }
@@ -109,12 +132,22 @@ pub(crate) struct Partner {
 struct State {
     /// When each effect of each event was applied.
     applied: BTreeMap<(EventId, String), Vec<Timestamp>>,
-    /// The keys that are remembered: until when, and what was answered.
-    keys: BTreeMap<(String, String), (Timestamp, Value)>,
+    /// The keys that are remembered, by integration and key.
+    keys: BTreeMap<(String, String), SavedAnswer>,
     /// Whom a partner is busy with, by integration.
     connections: BTreeMap<String, Vec<Who>>,
     /// The questions in the room, as their buttons carry them.
     questions: Vec<String>,
+}
+
+/// What a partner that honours keys remembers of one.
+#[derive(Clone)]
+struct SavedAnswer {
+    until: Timestamp,
+    /// The request that came under the key. Another one is refused.
+    request: String,
+    status: u16,
+    body: Option<Value>,
 }
 
 /// A request that has arrived.
@@ -127,6 +160,10 @@ pub(crate) struct Arrival {
     pub(crate) trace: String,
     /// What a message in a room asks, as its buttons carry it.
     pub(crate) question: Option<String>,
+    /// What is asked for: the method, the path and the body.
+    pub(crate) request: String,
+    /// Whether its client does not wait for it any more.
+    pub(crate) late: bool,
 }
 
 impl Arrival {
@@ -175,7 +212,8 @@ impl Partner {
         let buttons = request.body.as_ref().map(|body| &body["blocks"][3]["elements"]);
         let question = buttons.and_then(|buttons| buttons[0]["value"].as_str()).map(str::to_owned);
         let (integration, path) = (request.integration.clone(), request.path.clone());
-        Arrival { integration, path, key, trace: trace.unwrap_or_default(), question }
+        let asked = format!("{} {path} {}", request.method, request.body.as_ref().unwrap_or(&Value::Null));
+        Arrival { integration, path, key, trace: trace.unwrap_or_default(), question, request: asked, late: false }
     }
 
     /// Takes a call, and reports whether it should have been made.
@@ -192,28 +230,50 @@ impl Partner {
 
     /// Does what is asked, as the partner promises: once a key where it honours keys. Says the status
     /// and the body.
-    pub(crate) fn apply(&self, arrival: &Arrival, seat: &Seat) -> (u16, Value) {
+    pub(crate) fn apply(&self, arrival: &Arrival, seat: &Seat) -> (u16, Option<Value>) {
         let now = seat.scheduler.now();
         if let Some(question) = &arrival.question {
             return self.show(question, seat);
         }
         let Some((event, effect)) = arrival.effect() else { return self.answer_lookup(arrival, seat) };
         let body = self.body(&arrival.integration, &format!("id-{}", event.as_str().get(..6).unwrap_or_default()));
-        let key = (arrival.integration.clone(), arrival.key.clone().unwrap_or_default());
         let mut state = self.state();
         if self.honours_keys(&arrival.integration) {
-            if let Some((_, body)) = state.keys.get(&key).filter(|(until, _)| now < *until) {
-                return (200, body.clone());
+            match state.saved(arrival, now) {
+                Some(saved) if saved.request != arrival.request => return (422, None),
+                Some(saved) => return (saved.status, saved.body.clone()),
+                None => state.save(arrival, self.forgets_at(arrival, now), 200, Some(body.clone())),
             }
-            let window = self.integration(&arrival.integration).map(|partner| partner.key_window);
-            state.keys.insert(key, (now + window.unwrap_or_default(), body.clone()));
         }
         let applied = state.applied.entry((event.clone(), effect.clone())).or_default();
         applied.push(now);
         let times = applied.len();
         drop(state);
-        seat.oracle.applied(&event, &effect, times, &seat.scheduler);
-        (200, body)
+        let late = arrival.late || seat.scheduler.is_stalled(seat.who);
+        seat.oracle.applied(&event, &effect, times, late, &seat.scheduler);
+        (200, Some(body))
+    }
+
+    /// Remembers an answer under the key, where the partner honours keys: Stripe repeats a saved 500, too.
+    pub(crate) fn save(&self, arrival: &Arrival, status: u16, seat: &Seat) {
+        let now = seat.scheduler.now();
+        if arrival.key.is_some() && self.honours_keys(&arrival.integration) {
+            self.state().save(arrival, self.forgets_at(arrival, now), status, None);
+        }
+    }
+
+    /// What is saved under a key, if it is: nothing but that is answered while it is remembered.
+    pub(crate) fn saved(&self, arrival: &Arrival, now: Timestamp) -> bool {
+        self.honours_keys(&arrival.integration) && self.state().saved(arrival, now).is_some()
+    }
+
+    fn forgets_at(&self, arrival: &Arrival, now: Timestamp) -> Timestamp {
+        now + self.integration(&arrival.integration).map(|partner| partner.key_window).unwrap_or_default()
+    }
+
+    /// Whether what an answer of this partner means stands in its body.
+    pub(crate) fn speaks_in_bodies(&self, integration: &str) -> bool {
+        self.integration(integration).is_some_and(|partner| partner.answers.iter().any(|rule| rule.when.is_some()))
     }
 
     /// When an effect was applied.
@@ -222,7 +282,7 @@ impl Partner {
     }
 
     /// Shows a question in the room. People press its buttons: nobody, somebody, somebody else again.
-    fn show(&self, question: &str, seat: &Seat) -> (u16, Value) {
+    fn show(&self, question: &str, seat: &Seat) -> (u16, Option<Value>) {
         seat.oracle.asked(question, &seat.scheduler);
         let mut state = self.state();
         state.questions.push(question.to_owned());
@@ -231,7 +291,7 @@ impl Partner {
             let after = seat.scheduler.between(Duration::from_secs(1), Duration::from_secs(1200));
             seat.scheduler.after(after, Due::Act(Actor::Press(number)));
         }
-        (200, json!({"ok": true}))
+        (200, Some(json!({"ok": true})))
     }
 
     /// The question of this number.
@@ -239,12 +299,12 @@ impl Partner {
         self.state().questions[number].clone()
     }
 
-    fn answer_lookup(&self, arrival: &Arrival, seat: &Seat) -> (u16, Value) {
-        let Some((event, effect)) = seat.oracle.looked_up(arrival) else { return (404, json!({})) };
+    fn answer_lookup(&self, arrival: &Arrival, seat: &Seat) -> (u16, Option<Value>) {
+        let Some((event, effect)) = seat.oracle.looked_up(arrival) else { return (404, None) };
         let settled = |at: &Timestamp| *at + SETTLING <= seat.scheduler.now();
         match self.applied(&event, &effect).iter().any(settled) {
-            true => (200, self.body(&arrival.integration, "found")),
-            false => (404, json!({})),
+            true => (200, Some(self.body(&arrival.integration, "found"))),
+            false => (404, None),
         }
     }
 
@@ -265,14 +325,31 @@ impl Partner {
 
     /// An answer with something wherever a flow looks for something.
     fn body(&self, integration: &str, id: &str) -> Value {
-        let mut body = json!({});
+        let mut body = json!({"ok": true});
         for effect in self.effects(integration) {
             let found = effect.lookup.iter().map(|lookup| lookup.found.as_str());
-            for pointer in effect.result.values().map(String::as_str).chain(found) {
+            let kept = effect.result.values().filter_map(|result| match &result.at {
+                AnswerPlace::Pointer(pointer) => Some(pointer.as_str()),
+                AnswerPlace::Expression(_) => None,
+            });
+            for pointer in kept.chain(found) {
                 plant(&mut body, pointer, id);
             }
         }
         body
+    }
+}
+
+impl State {
+    fn saved(&self, arrival: &Arrival, now: Timestamp) -> Option<&SavedAnswer> {
+        let key = (arrival.integration.clone(), arrival.key.clone()?);
+        self.keys.get(&key).filter(|saved| now < saved.until)
+    }
+
+    fn save(&mut self, arrival: &Arrival, until: Timestamp, status: u16, body: Option<Value>) {
+        let Some(key) = arrival.key.clone() else { return };
+        let request = arrival.request.clone();
+        self.keys.insert((arrival.integration.clone(), key), SavedAnswer { until, request, status, body });
     }
 }
 

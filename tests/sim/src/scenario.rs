@@ -89,6 +89,11 @@ pub enum ScenarioError {
     /// Events would be about nobody.
     #[error("events are about at least one entity")]
     NoEntities,
+    /// Nobody could tell whose call it is: the partners know it by our key, whether they honour it or not.
+    #[error(
+        "the integration `{0}` takes no key, and the simulation knows calls by it: let it have an `idempotency_header`"
+    )]
+    NoKeyHeader(String),
     /// A contact cannot be kept.
     #[error("contact {0} of the scenario: {1}")]
     Contact(usize, BadContact),
@@ -109,6 +114,10 @@ impl Scenario {
                 return Err(ScenarioError::UnknownFlow(flow.clone()));
             }
             check_recipe(flow, recipe)?;
+        }
+        let mut partners = self.versions.iter().flat_map(|version| version.flows.integrations());
+        if let Some((name, _)) = partners.find(|(_, partner)| partner.idempotency_header.is_empty()) {
+            return Err(ScenarioError::NoKeyHeader(name.to_owned()));
         }
         for (number, contact) in self.contacts.iter().enumerate() {
             contact.upsert().map_err(|bad| ScenarioError::Contact(number, bad))?;

@@ -48,7 +48,7 @@ impl Simulation {
         });
         let senders = senders.collect();
         let opening = matches!(theme, Theme::Parked).then(|| OpeningConduct {
-            conduct: Conduct::Refuse { status: [400, 400, 503][index(below(3))], retry_after: None },
+            conduct: Conduct::Refuse { status: [400, 400, 503, 401][index(below(4))], retry_after: None },
             lasts: Duration::from_secs(5 + below(240)),
         });
         // Two at once on the same few events, and workers that take a batch up again which another took over.

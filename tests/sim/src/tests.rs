@@ -16,7 +16,7 @@ shop: {scheme: github, max_body: 64KiB, rate: 10/s, type_at: kind}
 desk: {scheme: standard-webhooks, max_body: 64KiB, rate: 10/s, type_at: kind}
 ";
 
-const INTEGRATIONS: &str = "crm: {base_url: https://crm.example.com, timeout: 3s, idempotency_header: ''}";
+const INTEGRATIONS: &str = "crm: {base_url: https://crm.example.com, timeout: 3s}";
 
 /// What every flow here says, with its effects and a line of its own.
 fn flow(name: &str, source: &str, own: &str, effects: &str) -> File {
@@ -133,6 +133,9 @@ fn what_cannot_be_run_is_refused() {
     assert_eq!(refused(|scenario| scenario.versions.clear()), Some(ScenarioError::NoVersion));
     assert_eq!(refused(|scenario| scenario.events.clear()), Some(ScenarioError::NoEvents));
     assert_eq!(refused(|scenario| scenario.entities = 0), Some(ScenarioError::NoEntities));
+    let keyless = format!("{}, idempotency_header: ''}}", INTEGRATIONS.trim_end_matches('}'));
+    let keyless = Simulation::new(scenario(&[paid()], &keyless)).err();
+    assert_eq!(keyless, Some(ScenarioError::NoKeyHeader("crm".into())));
     let other = |scenario: &mut Scenario| {
         scenario.events.insert("other".into(), EventRecipe::of(Value::Null));
     };

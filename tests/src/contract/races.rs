@@ -21,9 +21,9 @@ use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
 use shared::effects::enrichment::Findings;
-use shared::effects::outcome::{NoAnswer, PartnerAnswer};
+use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
-use shared::flows::Flows;
+use shared::flows::{Flows, PartnerAnswer};
 use shared::ledger::queue::Queue;
 use shared::ledger::queue::Received;
 use shared::ledger::{Admissions, Reason, Row, Rows, State};
@@ -102,7 +102,7 @@ impl Desk {
     fn take(&mut self, request: &PartnerRequest) -> (PartnerAnswer, Duration) {
         let what = format!("{} {} {}", request.method, request.path, request.body.clone().unwrap_or_default());
         self.log.push(what.clone());
-        let answer = |status, body: Value| PartnerAnswer { status, retry_after: None, body };
+        let answer = |status, body: Value| PartnerAnswer { status, body: Some(body), ..PartnerAnswer::default() };
         if request.method == "GET" {
             let found = if self.applied.is_empty() { answer(404, json!({})) } else { answer(200, json!({"id": 1})) };
             return (found, Duration::ZERO);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bolero::check;
-use serde_json::Value;
 use shared::base::time::Timestamp;
-use shared::effects::outcome::{Outcome, PartnerAnswer, classify};
-use shared::flows::{Guarantee, default_meaning};
+use shared::effects::outcome::{Outcome, classify};
+use shared::flows::{Guarantee, PartnerAnswer};
 
 use super::each;
 use super::payload::Spoiled;
+use crate::fixtures::flows;
 use crate::memory::policy;
 
 const SEEDS: [&str; 6] = [
@@ -27,17 +27,28 @@ const WORDS: &[&str] =
 /// The longest that the queue can hide a message, from its first receive on.
 const HIDDEN_AT_MOST: Duration = Duration::from_secs(12 * 3600);
 
+/// The most seconds that a number with a fraction holds exactly.
+const EXACT: u64 = 1 << 53;
+
+/// A number without a sign.
+fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
 #[test]
 fn target() {
     let policy = policy();
+    let flows = flows();
+    let effect = &flows.flow("lead-routing").expect("a shipped flow").effects[0];
     each(check!(), |(spoiled, now, attempt): &(Spoiled, i64, u32)| {
         let now = Timestamp::from_millis(*now);
         let text = spoiled.text(&SEEDS, WORDS);
-        let answer = PartnerAnswer { status: 429, retry_after: Some(text.clone()), body: Value::Null };
-        let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), default_meaning, Guarantee::None, now) else {
+        let headers = [("retry-after".to_owned(), text.clone())].into();
+        let answer = PartnerAnswer { status: 429, headers, body: None };
+        let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), &flows, effect, Guarantee::None, now) else {
             panic!("429 is not retryable");
         };
-        if let Ok(seconds) = text.parse() {
+        if let Some(seconds) = digits(&text).filter(|seconds| *seconds <= EXACT) {
             assert_eq!(retry_after, Some(Duration::from_secs(seconds)), "{text}");
         }
         let delay = policy.delay(*attempt, 1.0, retry_after);

@@ -24,7 +24,7 @@ pub(crate) fn hostile(id: &str, text: &str) -> (Row, Event) {
     let text = || text.to_owned();
     let mut event = Event { id: EventId::named(id), flow: text(), source: text(), ..event("evt_hostile") };
     event.payload = json!({text(): {text(): [text()]}});
-    let entry = |progress| Entry { attempts: 1, since: NOW, at: NOW, doubtful: false, progress };
+    let entry = |progress| Entry { progress, ..Entry::intended(NOW) };
     let results = [
         Progress::Unknown { error: text() },
         Progress::Failed { error: text() },

@@ -243,17 +243,18 @@ async fn in_doubt() -> (World, EventId) {
 
 async fn resolve_and_replay(world: &World, id: &EventId, verdict: EffectVerdict) {
     let (id, by, reason) = (id.clone(), "ada".to_owned(), "saw the partner's log".to_owned());
+    let row = world.row(&id).await;
     let resolve = Operation::Resolve {
         id: id.clone(),
         effect: "a".into(),
         verdict,
         by: by.clone(),
         reason: reason.clone(),
-        version: None,
+        version: format!("{}.{}", row.epoch, row.step),
     };
     operate(&world.replay, resolve.clone()).await.expect("it is unknown");
     let twice = operate(&world.replay, resolve).await.expect_err("it is known now").to_string();
-    assert!(twice.contains("nothing to resolve"), "{twice}");
+    assert!(twice.contains("has changed since you looked at it"), "{twice}");
     operate(&world.replay, Operation::Replay { id, by, reason, version: None }).await.expect("nothing is unknown");
     world.drain().await;
 }

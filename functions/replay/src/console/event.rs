@@ -113,12 +113,13 @@ fn effects(console: &Console<'_>, call: &WidgetCall, row: &Row, now: Timestamp) 
                 &entry.attempts,
                 &parts::ago(now, entry.at),
                 &came_to(console, &entry.progress),
-                &verdicts(console, row, id, entry),
+                &verdicts(console, row, id),
             ],
         )
     };
     let lines: Html = row.effects.iter().map(line).collect();
-    let result = (console.access == Access::Operate && row.in_doubt()).then(|| {
+    let resolvable = row.effects.keys().any(|effect| row.may_resolve(effect, true).is_ok());
+    let result = (console.access == Access::Operate && resolvable).then(|| {
         let field = parts::field("if it happened, its result", "result", r#"{"crm_id": "…"}"#, call.field("result"));
         html(r#"<form class="sign">{}</form>"#, &[&field])
     });
@@ -141,21 +142,20 @@ fn came_to(console: &Console<'_>, progress: &Progress) -> Option<String> {
     }
 }
 
-/// The two verdicts on an effect whose outcome is unknown.
-fn verdicts(console: &Console<'_>, row: &Row, effect: &str, entry: &Entry) -> Html {
-    if row.state != State::Dead || !entry.in_doubt() {
-        return Html::default();
-    }
-    let verdict = |label, verdict: &str| {
+/// The verdicts on an effect that an operator may know better about.
+fn verdicts(console: &Console<'_>, row: &Row, effect: &str) -> Html {
+    let verdict = |(label, verdict, happened): (&'static str, &str, bool)| {
+        row.may_resolve(effect, happened).ok()?;
         let params = json!({"op": "resolve", "id": row.id, "effect": effect, "verdict": verdict, "version": row_version::of(row)});
-        parts::button(
+        Some(parts::button(
             console,
             label,
             &format!("Have you seen in the partner's own records that {effect} {}?", label.to_lowercase()),
             params,
-        )
+        ))
     };
-    [verdict("Happened", "happened"), verdict("Did not happen", "did_not_happen")].into_iter().collect()
+    let both = [("Happened", "happened", true), ("Did not happen", "did_not_happen", false)];
+    both.into_iter().filter_map(verdict).collect()
 }
 
 fn history(row: &Row) -> Html {

@@ -20,13 +20,13 @@ Examples:
 Look into the partner's own records first: a wrong answer makes the effect happen twice, or never.
 The event stays parked until you replay it.";
 
-/// Record whether an effect happened, where the processor could not find out.
+/// Record whether an effect happened, where you know better than the ledger: unknown, failed, or without its result.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
 pub(crate) struct ResolveArgs {
     /// The event's id, as `dead list` prints it.
     id: String,
-    /// The effect whose state `dead show` lists as unknown.
+    /// The effect, as `dead show` lists it.
     effect: String,
     /// The effect happened, with this result for later effects: JSON with the names of the flow's `result`.
     #[arg(long, value_name = "JSON", value_parser = value, group = "verdict")]

@@ -31,7 +31,7 @@ impl CheckArgs {
         let checked = check(&files, self.allow_unsigned);
         match &checked {
             _ if json => output::print_answer(json, &as_json(&checked), String::new)?,
-            Ok(flows) => output::print_text(&success(flows, files.len()))?,
+            Ok(flows) => output::print_text(&(success(flows, files.len()) + &answers(flows)))?,
             Err(problems) => {
                 let count = output::count(problems.0.len(), "problem");
                 output::print_problems(problems, &files);
@@ -56,7 +56,27 @@ fn success(flows: &Flows, files: usize) -> String {
     format!("{} in {flows}, {files}\n", output::styled(output::GOOD, "no problems"))
 }
 
+/// The tables of answers in force, of the effects that have rows declared. All others have the default.
+fn answers(flows: &Flows) -> String {
+    let mut text = String::new();
+    for (flow, effect, rows) in tables(flows) {
+        text += &format!("\n{}\n", output::styled(output::BOLD, format!("answers to {flow}/{effect}")));
+        text.extend(rows.iter().map(|row| format!("  {row}\n")));
+    }
+    text
+}
+
+/// The flow, the effect and the table of each effect whose partner's answers have declared meanings.
+fn tables(flows: &Flows) -> impl Iterator<Item = (&str, &str, Vec<String>)> {
+    let effects = flows.all().flat_map(|flow| flow.effects.iter().map(move |effect| (flow, effect)));
+    let declared = effects.filter(|(_, effect)| flows.declares_answers(effect));
+    declared.map(|(flow, effect)| (flow.name.as_str(), effect.id.as_str(), flows.answers_in_force(effect)))
+}
+
 fn as_json(checked: &Result<Flows, Problems>) -> Value {
     let problems = checked.as_ref().err().map_or(&[][..], |problems| &problems.0);
-    json!({ "problems": output::problems_as_json(problems) })
+    let tables = checked.iter().flat_map(tables);
+    let tables: Vec<Value> =
+        tables.map(|(flow, effect, rows)| json!({"flow": flow, "effect": effect, "answers": rows})).collect();
+    json!({ "problems": output::problems_as_json(problems), "answers": tables })
 }

@@ -66,8 +66,8 @@ pub struct EffectPlan {
     pub after: Vec<String>,
     /// What the processor does where it cannot know whether the effect happened.
     pub when_unknown: &'static str,
-    /// What the partner's answers mean, as one line. An effect that calls no partner has none.
-    pub answers: Option<String>,
+    /// What the partner's answers mean, row by row. An effect that calls no partner has none.
+    pub answers: Vec<String>,
     /// What the effect would do, or why it could not.
     pub does: Result<PlannedAction, String>,
 }
@@ -164,12 +164,13 @@ fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows:
     let after = flow.needs(effect).into_iter().map(str::to_owned).collect();
     let when_unknown = match effect.guarantee {
         Guarantee::Native => "the processor calls it again with the same key",
+        Guarantee::Idempotent => "the processor calls it again: the request may be repeated",
         Guarantee::Lookup => "the processor asks the partner",
         Guarantee::None => "the processor parks the event for a human",
     };
     let does = action_of(effect, event, row, flow, flows)
         .map_err(|error| format!("the request cannot be made from this event: {error}"));
-    let answers = effect.integration().map(|_| flows.answers_in_force(effect));
+    let answers = effect.integration().map(|_| flows.answers_in_force(effect)).unwrap_or_default();
     EffectPlan { effect: effect.id.clone(), after, when_unknown, answers, does }
 }
 
@@ -226,7 +227,7 @@ fn request(
 fn assumed_done(effect: &Effect, now: Timestamp) -> Entry {
     let kept = effect.results().map(|name| (name.to_owned(), json!(format!("‹{}.{name}›", effect.id))));
     let progress = Progress::Done { result: Value::Object(kept.collect::<Map<_, _>>()) };
-    Entry { attempts: 1, since: now, at: now, doubtful: false, progress }
+    Entry { progress, ..Entry::intended(now) }
 }
 
 fn text(planned: &FlowPlan) -> String {

@@ -92,6 +92,7 @@ impl ChaosOperator<'_> {
     async fn resolve(&self, id: &str, calls: &[PartnerCall], results: &mut OperatorResults) -> Result<()> {
         let page = self.ask(json!({"op": "show", "id": id})).await?;
         let effects = page["effects"].as_object().into_iter().flatten();
+        let mut version = page["version"].clone();
         for (effect, entry) in effects.filter(|(_, entry)| entry["state"] == "unknown") {
             let event_id = self.events.get(id).with_context(|| format!("no sender knows the event {id}"))?;
             let integration = self.integration(&page, effect)?;
@@ -100,11 +101,12 @@ impl ChaosOperator<'_> {
             results.happened += usize::from(found.is_some());
             let verdict = found.map_or(json!("did_not_happen"), |body| json!({"happened": body}));
             let resolve = json!({
-                "op": "resolve", "id": id, "effect": effect, "verdict": verdict,
+                "op": "resolve", "id": id, "effect": effect, "verdict": verdict, "version": version,
                 "by": "chaos", "reason": "looked at the partner's records",
             });
             let said = self.ask(resolve).await?;
             results.declined.extend(decline_reason(&said).map(|why| format!("{id} was not resolved: {why}")));
+            version = said["version"].clone();
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::{Action, Effect, Guarantee};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
+use crate::flows::answers::{check_effect, check_pointer};
 use crate::flows::{Flow, Flows, is_field_name, template_reads};
 
 /// The mistakes in a flow's effects.
@@ -64,6 +65,7 @@ fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<
         push("/guarantee", "has the guarantee lookup, but does not say how to look it up".into(), hint);
     }
     wrong.extend(check_pointers(effect));
+    wrong.extend(check_effect(effect, all));
     wrong
 }
 
@@ -79,13 +81,8 @@ fn unmet(need: &str, effect: &Effect, before: &[&str], flow: &Flow) -> (String, 
 }
 
 fn check_pointers(effect: &Effect) -> impl Iterator<Item = Wrong> {
-    let kept = effect.result.iter().map(|(name, pointer)| (format!("/result{}", step(name)), pointer));
-    let found = effect.lookup.iter().map(|lookup| ("/lookup/found".to_owned(), &lookup.found));
-    kept.chain(found).filter(|(_, pointer)| !pointer.starts_with('/')).map(|(at, pointer)| {
-        let steps = pointer.trim_start_matches(['$', '.']).replace('.', "/");
-        let what = format!("`{pointer}` is not a JSON pointer into the answer");
-        Wrong::at(at, what).hint(format!("write `/{steps}`"))
-    })
+    let kept = effect.result.iter().filter_map(|(name, result)| result.check(format!("/result{}", step(name))));
+    kept.chain(effect.lookup.iter().filter_map(|lookup| check_pointer("/lookup/found", &lookup.found)))
 }
 
 /// A field that the effect sets and whose name no field of a contact can have.

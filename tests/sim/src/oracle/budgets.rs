@@ -17,6 +17,13 @@ pub(super) struct BudgetUse {
     retries: u32,
 }
 
+impl BudgetUse {
+    /// The last retry was none: its partner refused our credentials.
+    pub(super) fn take_back(&mut self) {
+        self.retries = self.retries.saturating_sub(1);
+    }
+}
+
 impl Oracle {
     /// The budget answered to a question of `now`, which may have been long under way.
     pub(crate) fn spent(

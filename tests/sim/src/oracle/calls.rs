@@ -1,7 +1,7 @@
 //! What reaches the partners.
 
 use shared::base::id::EventId;
-use shared::flows::Effect;
+use shared::flows::{Effect, Guarantee};
 use shared::ledger::{Progress, State};
 use shared::operate::approval::Question;
 
@@ -73,9 +73,14 @@ impl Oracle {
         if retry { self.retried(&flow, &group) } else { Ok(()) }
     }
 
-    /// A partner did something, for the so manieth time.
-    pub(crate) fn applied(&self, event: &EventId, effect: &str, times: usize, scheduler: &Scheduler) {
-        if times > 1 {
+    /// A partner did something, for the so manieth time: in time, or later than its client waited.
+    pub(crate) fn applied(&self, event: &EventId, effect: &str, times: usize, late: bool, scheduler: &Scheduler) {
+        let flow = self.row(event).map(|row| row.flow).unwrap_or_default();
+        let repeatable = self.effect(&flow, effect).is_some_and(|effect| effect.guarantee == Guarantee::Idempotent);
+        if repeatable && !late {
+            report(scheduler, self.undoes_nothing(event, &flow, effect));
+        }
+        if times > 1 && !repeatable {
             scheduler.violated(violated(AT_MOST_ONCE, format!("`{effect}` of {event} is applied {times} times")));
         }
         if let Some(state) = self.row(event).map(|row| row.state).filter(|s| matches!(s, State::Noop | State::Dropped))

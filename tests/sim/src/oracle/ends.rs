@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::flows::Guarantee;
 use shared::ledger::{Progress, Row, State};
 use shared::limits::rates::Rate;
 
@@ -55,8 +54,8 @@ impl Oracle {
             match said {
                 Some(Progress::Done { .. }) if !applied => return untrue(format!("`{}` was not done", effect.id)),
                 Some(Progress::Done { .. } | Progress::Intent | Progress::Unknown { .. }) => (),
-                // Where the partner honours our key, a call that failed may have happened after all.
-                _ if applied && effect.guarantee != Guarantee::Native => {
+                // Where a call may be repeated, one that failed may have happened after all.
+                _ if applied && !effect.guarantee.allows_repetition() => {
                     return untrue(format!("`{}` was done, and the ledger says {said:?}", effect.id));
                 }
                 _ => (),

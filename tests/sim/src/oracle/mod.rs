@@ -11,6 +11,7 @@ mod ends;
 mod guards;
 mod lanes;
 mod plans;
+mod results;
 mod rows;
 mod stale;
 
@@ -92,6 +93,12 @@ pub(crate) const PLAN_IS_TRUE: &str = "plan-is-true";
 pub(crate) const RESOLVED: &str = "resolved";
 /// Where the latest wins, no replay intends a call after a newer event of its group has succeeded.
 pub(crate) const LATEST_WINS: &str = "latest-wins";
+/// An effect is done with every result that its flow needs, or it is asked for again, looked up or parked.
+pub(crate) const RESULT_OR_ASKED: &str = "result-or-asked";
+/// What a partner refused for our credentials is no attempt and kills no event: it waits.
+pub(crate) const KEY_FAULT_WAITS: &str = "key-fault-waits";
+/// A request that may be repeated does not undo what a newer event of its entity did.
+pub(crate) const NOT_UNDONE: &str = "not-undone";
 /// After the faults are over, everything comes to rest.
 pub(crate) const REST: &str = "rest";
 
@@ -130,6 +137,8 @@ struct Seen {
     begun: BTreeMap<(EventId, Who), boards::ClaimedWork>,
     /// The batches, by their ids.
     lanes: BTreeMap<String, lanes::Lane>,
+    /// Who set a resource last: by flow, effect and group.
+    resources: BTreeMap<(String, String, String), (Timestamp, EventId)>,
     /// What operators planned, by the plans' names.
     plans: BTreeMap<String, BTreeMap<EventId, plans::PlannedReplay>>,
 }
@@ -161,6 +170,8 @@ struct Known {
     verdicts: BTreeMap<String, bool>,
     /// When its row was last written.
     written_at: Option<Timestamp>,
+    /// The effects whose last answer was that our credentials are wrong.
+    rejected: BTreeSet<String>,
     /// When a call was intended, and whether its worker had stood still before.
     intended: Vec<(Timestamp, bool)>,
 }
@@ -238,6 +249,8 @@ impl Oracle {
             report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));
             report(scheduler, self.judge(&change, scheduler.now(), stalled));
             self.asks(&change);
+            report(scheduler, self.has_results(&change));
+            report(scheduler, self.waits_for_credentials(&change));
             report(scheduler, self.waits(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
         }

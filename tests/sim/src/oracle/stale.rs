@@ -3,10 +3,11 @@
 use futures::executor::block_on;
 use shared::arrival::event::Event;
 use shared::base::id::EventId;
+use shared::flows::Flow;
 use shared::ledger::{Row, State};
 use shared::operate::stale_guard;
 
-use super::{LATEST_WINS, Oracle, Seen, violated};
+use super::{LATEST_WINS, NOT_UNDONE, Oracle, Seen, violated};
 use crate::run::BrokenInvariant;
 
 impl Oracle {
@@ -18,11 +19,27 @@ impl Oracle {
         let overtakes = |other: &Row| {
             other.flow == row.flow && other.state == State::Succeeded && event(&other.id).is_some_and(newer)
         };
-        let judged = row.replay > 0 && self.flows(&row.flow).all(|flow| flow.latest_wins);
+        let judged = row.replay > 0 && self.flows(&row.flow).all(Flow::replaces_older);
         match self.ledger.rows().iter().find(|other| judged && overtakes(other)) {
             Some(other) => Err(violated(LATEST_WINS, format!("{} is replayed after {}", row.id, other.id))),
             None => Ok(()),
         }
+    }
+
+    /// A request that may be repeated sets a resource. If a replay makes it, no newer event has set that before.
+    pub(super) fn undoes_nothing(&self, event: &EventId, flow: &str, effect: &str) -> Result<(), BrokenInvariant> {
+        let replayed = self.row(event).is_some_and(|row| row.replay > 0);
+        let mut seen = self.seen();
+        let Some(this) = seen.events.get(event).and_then(|known| known.event.clone()) else { return Ok(()) };
+        let resource = (flow.to_owned(), effect.to_owned(), this.group.clone());
+        let last = seen.resources.entry(resource).or_insert((this.received_at, event.clone()));
+        if replayed && last.0 > this.received_at {
+            return Err(violated(NOT_UNDONE, format!("`{effect}` of {event} undoes that of {}", last.1)));
+        }
+        if last.0 < this.received_at {
+            *last = (this.received_at, event.clone());
+        }
+        Ok(())
     }
 
     /// Whether a replay is held back, because a newer event of its entity was applied or is just about to be

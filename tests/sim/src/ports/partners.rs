@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use shared::effects::outcome::{NoAnswer, PartnerAnswer};
+use serde_json::{Value, json};
+use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
+use shared::flows::PartnerAnswer;
 
 use super::{Seat, short};
 use crate::faults::Fault;
@@ -70,35 +72,61 @@ impl SimPartners {
 
     async fn behave(&self, arrival: &Arrival, conduct: Conduct, left: Duration) -> Result<PartnerAnswer, NoAnswer> {
         let took = self.seat.scheduler.between(Duration::from_millis(5), Duration::from_millis(300));
-        let (status, retry_after) = match conduct {
-            Conduct::Hang { late } => {
-                if let Some(late) = late {
-                    let (partner, arrival, seat) = (Arc::clone(&self.partner), arrival.clone(), self.seat.clone());
-                    let apply = move || drop(partner.apply(&arrival, &seat));
-                    self.seat.scheduler.after(late, Due::Land(Box::new(apply)));
-                }
-                self.seat.pause(left).await;
-                return Err(NoAnswer::Lost("timed out".into()));
+        if let Conduct::Hang { late } = conduct {
+            if let Some(late) = late {
+                let arrival = Arrival { late: true, ..arrival.clone() };
+                let (partner, seat) = (Arc::clone(&self.partner), self.seat.clone());
+                let apply = move || drop(partner.apply(&arrival, &seat));
+                self.seat.scheduler.after(late, Due::Land(Box::new(apply)));
             }
-            Conduct::Fail { status, applied } => {
-                if applied {
-                    self.partner.apply(arrival, &self.seat);
-                }
-                (status, None)
-            }
-            Conduct::Refuse { status, retry_after } => (status, retry_after),
-            Conduct::Well | Conduct::Slow | Conduct::Unreachable => {
-                let (status, body) = self.partner.apply(arrival, &self.seat);
-                let slow = if conduct == Conduct::Slow { left / 2 } else { took };
-                self.seat.pause(slow.min(left)).await;
-                return Ok(PartnerAnswer { status, retry_after: None, body });
+            self.seat.pause(left).await;
+            return Err(NoAnswer::Lost("timed out".into()));
+        }
+        let (status, body) = self.react(arrival, conduct);
+        self.seat.oracle.answered(arrival, status);
+        self.seat.pause(if conduct == Conduct::Slow { left / 2 } else { took }.min(left)).await;
+        let headers = match conduct {
+            Conduct::Refuse { retry_after: Some(seconds), .. } => [("retry-after".into(), seconds.to_string())].into(),
+            _ => Default::default(),
+        };
+        Ok(PartnerAnswer { status, headers, body })
+    }
+
+    /// What the partner does, and what it says.
+    fn react(&self, arrival: &Arrival, conduct: Conduct) -> (u16, Option<Value>) {
+        let apply = || self.partner.apply(arrival, &self.seat);
+        let save = |status, saved| {
+            if saved {
+                self.partner.save(arrival, status, &self.seat)
             }
         };
-        self.seat.pause(took.min(left)).await;
-        Ok(PartnerAnswer {
-            status,
-            retry_after: retry_after.map(|s: u64| s.to_string()),
-            body: serde_json::Value::Null,
-        })
+        let wordy = self.partner.speaks_in_bodies(&arrival.integration);
+        match conduct {
+            // What is saved under a key is answered, whatever the partner would say now.
+            Conduct::Fail { .. } | Conduct::Bare { .. } if self.partner.saved(arrival, self.seat.scheduler.now()) => {
+                apply()
+            }
+            Conduct::Fail { status, applied, saved } => {
+                if applied {
+                    apply();
+                }
+                save(status, saved);
+                (status, None)
+            }
+            Conduct::Bare { saved } => {
+                let (status, _) = apply();
+                save(status, saved);
+                (status, None)
+            }
+            Conduct::SayNo if wordy => (200, Some(json!({"ok": false}))),
+            Conduct::Mumble { applied } if wordy => {
+                if applied {
+                    apply();
+                }
+                (200, Some(json!({"status": "received"})))
+            }
+            Conduct::Refuse { status, .. } => (status, None),
+            _ => apply(),
+        }
     }
 }

@@ -1,0 +1,61 @@
+//! What answers say: results that a flow needs, and credentials that a partner does not take.
+
+use serde_json::Value;
+use shared::ledger::{Progress, Reason, Row, State};
+use shared::limits::budget;
+use shared::model::RowChange;
+
+use super::{KEY_FAULT_WAITS, Oracle, RESULT_OR_ASKED, Seen, violated};
+use crate::partner::Arrival;
+use crate::run::BrokenInvariant;
+
+impl Oracle {
+    /// A partner has answered a call. A refusal for our credentials is no attempt.
+    pub(crate) fn answered(&self, arrival: &Arrival, status: u16) {
+        let Some((event, effect)) = arrival.effect() else { return };
+        let mut seen = self.seen();
+        let Seen { events, budgets, .. } = &mut *seen;
+        let known = events.entry(event).or_default();
+        if !matches!(status, 401 | 403) {
+            known.rejected.remove(&effect);
+            return;
+        }
+        let calls = known.calls.entry(effect.clone()).or_default();
+        if *calls > 1 {
+            budgets.entry(budget::key(&known.flow, &known.group)).or_default().take_back();
+        }
+        *calls = calls.saturating_sub(1);
+        known.tries.entry(effect.clone()).and_modify(|tries| *tries = tries.saturating_sub(1));
+        known.rejected.insert(effect);
+    }
+
+    /// What became done has its results.
+    pub(super) fn has_results(&self, RowChange { before, after }: &RowChange) -> Result<(), BrokenInvariant> {
+        for (id, entry) in &after.effects {
+            let Progress::Done { result } = &entry.progress else { continue };
+            let was = before.as_ref().and_then(|row| row.effects.get(id)).map(|entry| &entry.progress);
+            if was == Some(&entry.progress) {
+                continue;
+            }
+            let needed = self.effect(&after.flow, id).into_iter().flat_map(|effect| &effect.result);
+            let mut missing = needed.filter(|(name, at)| !at.optional && result.get(*name).is_none_or(Value::is_null));
+            if let Some((name, _)) = missing.next() {
+                let seen = format!("{}: `{id}` is done, and has no `{name}`", after.id);
+                return Err(violated(RESULT_OR_ASKED, seen));
+            }
+        }
+        Ok(())
+    }
+
+    /// An event does not die of credentials that were not taken, unless it waited too long.
+    pub(super) fn waits_for_credentials(&self, RowChange { after, .. }: &RowChange) -> Result<(), BrokenInvariant> {
+        let died_of = |row: &Row| Some((row.death.as_ref()?.effect.clone()?, row.death.as_ref()?.reason));
+        let Some((effect, reason)) = died_of(after).filter(|_| after.state == State::Dead) else { return Ok(()) };
+        let rejected = self.seen().events.get(&after.id).is_some_and(|known| known.rejected.contains(&effect));
+        if rejected && matches!(reason, Reason::Terminal | Reason::AttemptsSpent | Reason::BudgetExhausted) {
+            let seen = format!("{} is {}, and our credentials were wrong", after.id, reason.as_str());
+            return Err(violated(KEY_FAULT_WAITS, seen));
+        }
+        Ok(())
+    }
+}
