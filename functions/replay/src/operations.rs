@@ -239,7 +239,7 @@ fn default_rate() -> u32 {
 }
 
 /// The longest result that an operator may state, in bytes. It lives in the ledger's row.
-const MAX_RESULT: usize = 256;
+const MAX_RESULT: usize = 1024;
 
 const HOW: &str = concat!(
     r#"write a JSON object. To look: {"op": "list"}, {"op": "reasons"}, {"op": "show", "id": "…"}, "#,
@@ -446,7 +446,8 @@ fn with_needed_results(replay: &Replay, row: &Row, effect: &str, result: Value) 
     let flow = replay.flows.flow(&row.flow);
     let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.id == effect));
     let needed = effect.into_iter().flat_map(|effect| &effect.result).filter(|(_, at)| !at.optional);
-    let missing: Vec<&str> = needed.map(|(name, _)| name.as_str()).filter(|name| result.get(name).is_none()).collect();
+    let missing: Vec<&str> =
+        needed.map(|(name, _)| name.as_str()).filter(|name| result.get(name).is_none_or(Value::is_null)).collect();
     if missing.is_empty() {
         return Ok(result);
     }

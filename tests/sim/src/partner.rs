@@ -54,8 +54,8 @@ pub enum Conduct {
     },
     /// It does not answer in time.
     Hang {
-        /// How long after the call it does what it was asked for, if it does.
-        late: Option<Duration>,
+        /// How late it does what it was asked for, if it does, in parts of a hundred of the longest that it takes.
+        late: Option<u32>,
     },
 }
 
@@ -71,8 +71,10 @@ impl Conduct {
             5 => Conduct::Fail { status: Self::doubtful(scheduler), applied: false, saved: coin() },
             6 => Conduct::Fail { status: Self::doubtful(scheduler), applied: true, saved: coin() },
             7 => Conduct::Hang { late: None },
-            8 => Conduct::Hang { late: Some(Duration::ZERO) },
-            9 => Conduct::Hang { late: Some(scheduler.between(Duration::ZERO, LATEST)) },
+            8 => Conduct::Hang { late: Some(0) },
+            9 => Conduct::Hang {
+                late: Some(if coin() { 100 } else { u32::try_from(scheduler.below(100)).unwrap_or_default() }),
+            },
             10 => Conduct::Refuse { status: if coin() { 401 } else { 403 }, retry_after: None },
             11 => Conduct::Bare { saved: coin() },
             12 => Conduct::SayNo,
@@ -102,7 +104,7 @@ impl fmt::Display for Conduct {
             Conduct::Mumble { applied: true } => write!(f, "200, with a strange body, and did it"),
             Conduct::Mumble { applied: false } => write!(f, "200, with a strange body, and did not do it"),
             Conduct::Hang { late: None } => write!(f, "hangs, and does not do it"),
-            Conduct::Hang { late: Some(late) } => write!(f, "hangs, and does it after {} ms", late.as_millis()),
+            Conduct::Hang { late: Some(late) } => write!(f, "hangs, and does it after {late}% of its longest"),
         }
     }
 }
@@ -116,10 +118,12 @@ pub struct OpeningConduct {
     pub lasts: Duration,
 }
 
-/// The longest that a partner takes to do what it did not answer to, and to let a lookup find what it
-/// has done. Together they are shorter than any flow's `lookup.after`, by more than clocks differ.
+/// The longest that a partner takes, where no flow says how long it has to settle: to do what it did not answer to, and
+/// as long again to let a lookup find what it has done.
 const LATEST: Duration = Duration::from_secs(3);
-const SETTLING: Duration = Duration::from_secs(3);
+
+/// More than two clocks differ.
+const CLOCKS: Duration = Duration::from_millis(1100);
 
 /// All partners.
 pub(crate) struct Partner {
@@ -299,9 +303,17 @@ impl Partner {
         self.state().questions[number].clone()
     }
 
+    /// The longest that a partner takes to do what it did not answer to, and then to let a lookup find it: together as
+    /// long as every `lookup.after` allows, by more than clocks differ.
+    pub(crate) fn latest(&self, integration: &str) -> Duration {
+        let settling = self.effects(integration).filter_map(|effect| Some(effect.lookup.as_ref()?.after)).min();
+        settling.map_or(LATEST, |after| (after.saturating_sub(CLOCKS) / 2).max(LATEST))
+    }
+
     fn answer_lookup(&self, arrival: &Arrival, seat: &Seat) -> (u16, Option<Value>) {
         let Some((event, effect)) = seat.oracle.looked_up(arrival) else { return (404, None) };
-        let settled = |at: &Timestamp| *at + SETTLING <= seat.scheduler.now();
+        let settling = self.latest(&arrival.integration);
+        let settled = |at: &Timestamp| *at + settling <= seat.scheduler.now();
         match self.applied(&event, &effect).iter().any(settled) {
             true => (200, Some(self.body(&arrival.integration, "found"))),
             false => (404, None),

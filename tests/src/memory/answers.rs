@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use replay::handle;
+use serde_json::{Value, json};
+use shared::base::id::EventId;
 use shared::flows::Flows;
 use shared::ledger::{Reason, State};
 use shared::model::Script;
 
 use super::effects::{accepted, asked, reason, replace_effects};
 use super::world::World;
-use crate::fixtures::files;
+use crate::fixtures::{files, lead_of};
 
 /// A world of one effect with these lines, at a partner with these.
 fn world(effect: &str, integration: &str) -> World {
@@ -16,6 +19,26 @@ fn world(effect: &str, integration: &str) -> World {
     files[1].text.push_str(integration);
     files[2].text = replace_effects(&files[2].text, &[("a", effect)]);
     World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+/// A question that a partner answers about the effect.
+const LOOKUP: &str = "lookup: {after: 5s, request: {path: '/find'}, found: /id}";
+
+/// The effect is parked, and an operator states its result and replays the event.
+async fn resolved(world: &World, id: &EventId, verdict: Value) -> Value {
+    world.park().await;
+    let row = world.row(id).await;
+    let version = format!("{}.{}", row.epoch, row.step);
+    let said = json!({"op": "resolve", "id": id, "effect": "a", "verdict": verdict, "by": "ada",
+        "reason": "saw it", "version": version});
+    let answer = handle(&world.replay, said).await;
+    if answer["state"] == "dead" {
+        let again = json!({"op": "replay", "id": id, "by": "ada", "reason": "it is known now"});
+        let replayed = handle(&world.replay, again).await;
+        assert_eq!(replayed["state"], "queued", "{replayed}");
+        world.drain().await;
+    }
+    answer
 }
 
 /// Statuses of which only the partner knows whether it had acted.
@@ -137,4 +160,181 @@ async fn rejected_credentials_open_the_breaker_at_once() {
     world.clock.advance(Duration::from_secs(120));
     world.poll().await;
     assert_eq!((began, asked(&world).len()), (1, 1), "the breaker holds the second call back");
+}
+
+/// A 200 that lacks what a later effect needs happened: it is asked for again where that is harmless, and nowhere else.
+#[tokio::test]
+async fn a_result_that_is_missing_is_asked_for() {
+    let without = [None, Some(json!({})), Some(json!({"id": null})), Some(json!({"id": "x".repeat(600)}))];
+    for body in without {
+        let bare = Script::Body(200, body.clone());
+        for (effect, calls) in [
+            ("guarantee: native".to_owned(), vec!["POST /a", "POST /a"]),
+            ("guarantee: idempotent".to_owned(), vec!["POST /a", "POST /a"]),
+            (format!("guarantee: lookup, {LOOKUP}"), vec!["POST /a", "GET /find"]),
+        ] {
+            let world = world(&effect, "");
+            world.partners.script([bare.clone()]);
+            let id = accepted(&world).await;
+            world.drain().await;
+            assert_eq!(asked(&world), calls, "{effect}: {body:?}");
+            assert_eq!(world.row(&id).await.results()["a"], json!({"id": "id_2"}), "{effect}: {body:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_nobody_can_be_asked_for_is_an_operators_to_state() {
+    let world = world("guarantee: none", "");
+    world.partners.script([Script::Body(200, None)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::ResultMissing));
+
+    for short in [json!({}), json!({"id": null}), json!({"other": 1})] {
+        let declined = resolved(&world, &id, json!({"happened": short})).await["error"].to_string();
+        assert!(declined.contains("the result lacks `id`"), "{declined}");
+    }
+    let blind = json!({"op": "replay", "id": id, "by": "ada", "reason": "hope"});
+    let blind = handle(&world.replay, blind).await["error"].to_string();
+    assert!(blind.contains("resolve"), "{blind}");
+
+    resolved(&world, &id, json!({"happened": {"id": "c-1"}})).await;
+    assert_eq!(asked(&world), ["POST /a"], "what happened is not called again");
+    assert_eq!(world.row(&id).await.results()["a"], json!({"id": "c-1"}));
+}
+
+#[tokio::test]
+async fn a_result_that_never_comes_is_parked_under_every_guarantee() {
+    for effect in ["guarantee: native", "guarantee: idempotent"] {
+        let world = world(effect, "");
+        world.partners.script(vec![Script::Body(200, None); 10]);
+        let id = accepted(&world).await;
+        world.drain().await;
+        assert_eq!(reason(&world, &id).await, Some(Reason::ResultMissing), "{effect}");
+        resolved(&world, &id, json!({"happened": {"id": "c-1"}})).await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{effect}");
+    }
+}
+
+#[tokio::test]
+async fn an_optional_result_may_be_missing() {
+    let mut files = files();
+    files[2].text = replace_effects(&files[2].text, &[("a", "guarantee: none")])
+        .replace("result: {id: /id}", "result: {id: {at: /id, optional: true}}");
+    let world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
+    world.partners.script([Script::Body(200, None)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!((asked(&world).len(), world.row(&id).await.state), (1, State::Succeeded));
+}
+
+/// A partner that saves its 500 under our key never clears it up by repetition. It can be asked.
+#[tokio::test]
+async fn a_saved_error_is_looked_up_once_the_attempts_are_spent() {
+    let world = world(&format!("guarantee: native, {LOOKUP}"), "");
+    world.partners.script(vec![Script::Status(500); 3]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(asked(&world), ["POST /a", "POST /a", "POST /a", "GET /find"]);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn a_body_decides_where_the_table_reads_it() {
+    let table = "  answers:
+    - {status: 200..299, when: body.ok == true, means: done}
+    - {status: 200..299, when: body.error == 'later', means: retry, retry_after: {body: /wait}}
+    - {status: 200..299, when: body.ok == false, means: failed}
+    - {status: 409, means: done, result: {id: \"{{ body.message | split('ID: ') | last }}\"}}
+";
+    let ok = || Script::Body(200, Some(json!({"ok": true, "id": "id_9"})));
+    let unknown = (State::Dead, Some(Reason::UnknownOutcome));
+    for (body, calls, end) in [
+        (Some(json!({"ok": true, "id": "id_1"})), 1, (State::Succeeded, None)),
+        (Some(json!({"ok": false})), 1, (State::Dead, Some(Reason::Terminal))),
+        (Some(json!({"error": "later", "wait": 7})), 2, (State::Succeeded, None)),
+        (Some(json!({"id": "id_1"})), 1, unknown),
+        (Some(json!("ok")), 1, unknown),
+        (None, 1, unknown),
+    ] {
+        let world = world("guarantee: none", table);
+        world.partners.script([Script::Body(200, body.clone()), ok()]);
+        let id = accepted(&world).await;
+        world.drain().await;
+        assert_eq!(asked(&world).len(), calls, "{body:?}");
+        assert_eq!((world.row(&id).await.state, reason(&world, &id).await), end, "{body:?}");
+        if let [(first, _), (second, _)] = &world.partners.calls()[..] {
+            assert!(second.since(*first) >= Duration::from_secs(7), "{body:?}: the body says how long to wait");
+        }
+    }
+    let world = world("guarantee: none", table);
+    world.partners.script([Script::Body(409, Some(json!({"message": "Contact exists. Existing ID: 51"})))]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.results()["a"], json!({"id": "51"}));
+}
+
+/// A repetition is harmless only as long as nobody newer has written.
+#[tokio::test]
+async fn a_late_repetition_undoes_nothing() {
+    let world = world("guarantee: idempotent", "");
+    world.partners.script(vec![Script::Status(503); 3]);
+    let older = world.post(&lead_of("older", "ada@example.com")).await.expect("a good lead").id;
+    world.drain().await;
+    assert_eq!((asked(&world).len(), reason(&world, &older).await), (3, Some(Reason::UnknownOutcome)));
+    world.park().await;
+    world.clock.advance(Duration::from_secs(1));
+    let newer = world.post(&lead_of("newer", "ada@example.com")).await.expect("a good lead").id;
+    world.drain().await;
+    assert_eq!(world.row(&newer).await.state, State::Succeeded);
+    let again = json!({"op": "replay", "id": older, "by": "ada", "reason": "the CRM is back"});
+    let declined = handle(&world.replay, again).await["error"].to_string();
+    assert!(declined.contains("is stale"), "{declined}");
+    assert_eq!(asked(&world).len(), 4);
+    let dropped = json!({"op": "drop", "id": older, "by": "ada", "reason": "overtaken"});
+    assert_eq!(handle(&world.replay, dropped).await["state"], "dropped", "an operator can end it");
+}
+
+/// An operator may know better than a partner's refusal.
+#[tokio::test]
+async fn a_failed_effect_can_be_resolved() {
+    let world = world("guarantee: none", "");
+    world.partners.script([Script::Status(422)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    resolved(&world, &id, json!({"happened": {"id": "entered by hand"}})).await;
+    assert_eq!(asked(&world), ["POST /a"]);
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn a_verdict_is_on_what_was_shown() {
+    let world = world("guarantee: none", "");
+    world.partners.script([Script::Hang]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    world.park().await;
+    let said = |version: Option<&str>| {
+        let mut said = json!({"op": "resolve", "id": id, "effect": "a", "verdict": "did_not_happen", "by": "ada",
+            "reason": "saw it"});
+        if let Some(version) = version {
+            said["version"] = json!(version);
+        }
+        handle(&world.replay, said)
+    };
+    assert!(said(None).await["error"].to_string().contains("version"));
+    assert!(said(Some("0.0")).await["error"].to_string().contains("has changed since you looked"));
+}
+
+/// The lease of a worker that died is the last moment at which its call can have been made.
+#[tokio::test]
+async fn a_lookup_waits_from_the_end_of_the_lost_lease() {
+    let world = world(&format!("guarantee: lookup, {}", LOOKUP.replace("5s", "300s")), "");
+    world.partners.script([Script::Panic]);
+    accepted(&world).await;
+    world.drain().await;
+    let calls = world.partners.calls();
+    let lease = Duration::from_secs(60);
+    assert!(calls[1].0.since(calls[0].0) >= lease + Duration::from_secs(300), "{:?}", calls[1].0.since(calls[0].0));
 }

@@ -170,8 +170,9 @@ struct Known {
     verdicts: BTreeMap<String, bool>,
     /// When its row was last written.
     written_at: Option<Timestamp>,
-    /// The effects whose last answer was that our credentials are wrong.
-    rejected: BTreeSet<String>,
+    /// The effects whose last answer was that our credentials are wrong, with the epoch of the worker that heard it
+    /// and the attempts that its intent made.
+    rejected: BTreeMap<String, (u64, u32)>,
     /// When a call was intended, and whether its worker had stood still before.
     intended: Vec<(Timestamp, bool)>,
 }
@@ -247,10 +248,10 @@ impl Oracle {
             report(scheduler, self.verdicts_stand(&change));
             report(scheduler, self.applies(&change));
             report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));
+            report(scheduler, self.waits_for_credentials(&change));
             report(scheduler, self.judge(&change, scheduler.now(), stalled));
             self.asks(&change);
             report(scheduler, self.has_results(&change));
-            report(scheduler, self.waits_for_credentials(&change));
             report(scheduler, self.waits(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
         }

@@ -1,7 +1,7 @@
 //! What answers say: results that a flow needs, and credentials that a partner does not take.
 
 use serde_json::Value;
-use shared::ledger::{Progress, Reason, Row, State};
+use shared::ledger::{Entry, Progress};
 use shared::limits::budget;
 use shared::model::RowChange;
 
@@ -13,6 +13,7 @@ impl Oracle {
     /// A partner has answered a call. A refusal for our credentials is no attempt.
     pub(crate) fn answered(&self, arrival: &Arrival, status: u16) {
         let Some((event, effect)) = arrival.effect() else { return };
+        let row = self.row(&event);
         let mut seen = self.seen();
         let Seen { events, budgets, .. } = &mut *seen;
         let known = events.entry(event).or_default();
@@ -26,7 +27,11 @@ impl Oracle {
         }
         *calls = calls.saturating_sub(1);
         known.tries.entry(effect.clone()).and_modify(|tries| *tries = tries.saturating_sub(1));
-        known.rejected.insert(effect);
+        // Whoever has lost the event cannot tell its successor.
+        if let Some(row) = row.filter(|row| known.intents.get(&effect) == Some(&row.epoch)) {
+            let attempts = row.effects.get(&effect).map_or(0, |entry| entry.attempts);
+            known.rejected.insert(effect, (row.epoch, attempts));
+        }
     }
 
     /// What became done has its results.
@@ -47,14 +52,16 @@ impl Oracle {
         Ok(())
     }
 
-    /// An event does not die of credentials that were not taken, unless it waited too long.
+    /// Credentials that were not taken are no attempt of the worker that heard so.
     pub(super) fn waits_for_credentials(&self, RowChange { after, .. }: &RowChange) -> Result<(), BrokenInvariant> {
-        let died_of = |row: &Row| Some((row.death.as_ref()?.effect.clone()?, row.death.as_ref()?.reason));
-        let Some((effect, reason)) = died_of(after).filter(|_| after.state == State::Dead) else { return Ok(()) };
-        let rejected = self.seen().events.get(&after.id).is_some_and(|known| known.rejected.contains(&effect));
-        if rejected && matches!(reason, Reason::Terminal | Reason::AttemptsSpent | Reason::BudgetExhausted) {
-            let seen = format!("{} is {}, and our credentials were wrong", after.id, reason.as_str());
-            return Err(violated(KEY_FAULT_WAITS, seen));
+        let seen = self.seen();
+        let rejected = seen.events.get(&after.id).into_iter().flat_map(|known| &known.rejected);
+        for (effect, (_, attempts)) in rejected.filter(|(_, (epoch, _))| *epoch == after.epoch) {
+            let counted = |entry: &Entry| entry.attempts >= *attempts && entry.progress != Progress::Intent;
+            if after.effects.get(effect).is_some_and(counted) {
+                let seen = format!("{}: `{effect}` is tried, and our credentials were wrong", after.id);
+                return Err(violated(KEY_FAULT_WAITS, seen));
+            }
         }
         Ok(())
     }

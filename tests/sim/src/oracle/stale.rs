@@ -3,7 +3,6 @@
 use futures::executor::block_on;
 use shared::arrival::event::Event;
 use shared::base::id::EventId;
-use shared::flows::Flow;
 use shared::ledger::{Row, State};
 use shared::operate::stale_guard;
 
@@ -19,7 +18,7 @@ impl Oracle {
         let overtakes = |other: &Row| {
             other.flow == row.flow && other.state == State::Succeeded && event(&other.id).is_some_and(newer)
         };
-        let judged = row.replay > 0 && self.flows(&row.flow).all(Flow::replaces_older);
+        let judged = row.replay > 0 && self.flows(&row.flow).all(|flow| flow.latest_wins);
         match self.ledger.rows().iter().find(|other| judged && overtakes(other)) {
             Some(other) => Err(violated(LATEST_WINS, format!("{} is replayed after {}", row.id, other.id))),
             None => Ok(()),

@@ -60,8 +60,8 @@ impl SimPartners {
     fn conduct(&self, fault: Option<Fault>) -> Conduct {
         let opening = self.opening.filter(|opening| self.seat.scheduler.elapsed() < opening.lasts);
         match (fault, opening) {
-            (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(Duration::ZERO) },
-            (Some(Fault::Echo), _) => Conduct::Hang { late: Some(Duration::from_secs(3)) },
+            (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(0) },
+            (Some(Fault::Echo), _) => Conduct::Hang { late: Some(100) },
             (_, Some(opening)) => opening.conduct,
             _ if !self.seat.scheduler.healed() && self.seat.scheduler.happens(self.mood) => {
                 Conduct::drawn(&self.seat.scheduler)
@@ -74,6 +74,7 @@ impl SimPartners {
         let took = self.seat.scheduler.between(Duration::from_millis(5), Duration::from_millis(300));
         if let Conduct::Hang { late } = conduct {
             if let Some(late) = late {
+                let late = self.partner.latest(&arrival.integration) * late / 100;
                 let arrival = Arrival { late: true, ..arrival.clone() };
                 let (partner, seat) = (Arc::clone(&self.partner), self.seat.clone());
                 let apply = move || drop(partner.apply(&arrival, &seat));

@@ -94,6 +94,20 @@ impl Latest for NothingApplied {
     }
 }
 
+/// Knows of nothing that a request which may be repeated has set.
+pub(super) struct NothingSet(pub(super) Box<dyn Latest>);
+
+#[async_trait]
+impl Latest for NothingSet {
+    async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
+        if key.starts_with("latest/repeatable/") { Ok(None) } else { self.0.applied(key).await }
+    }
+
+    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
+        self.0.apply(key, received_at, expires_at).await
+    }
+}
+
 /// Takes what an operator has seen for something that failed.
 pub(super) fn unsaid(row: &mut Row) {
     for entry in row.effects.values_mut() {

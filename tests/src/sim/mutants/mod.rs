@@ -13,6 +13,7 @@ mod table;
 
 use std::sync::LazyLock;
 
+use serde_json::json;
 use shared::base::errors::WriteError;
 use shared::ledger::{Progress, Row, State};
 use shared::model::ModelLedger;
@@ -39,7 +40,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 49] = [
+pub(super) static ALL: [Mutant; 54] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -173,6 +174,20 @@ pub(super) static ALL: [Mutant; 49] = [
         latest: Box::new(lanes::NothingApplied(p.latest)),
         ..p
     }),
+    Mutant::ports("a late repetition is not held back", |p, _| ContainerPorts {
+        latest: Box::new(lanes::NothingSet(p.latest)),
+        ..p
+    }),
+    Mutant::rules("a success without its result is done", RowRules { hold: content, ..RowRules::PRODUCT }),
+    Mutant::rules("attempts that are spent in doubt are a failure", RowRules { hold: sure, ..RowRules::PRODUCT }),
+    Mutant::ports("rejected credentials are taken for a refusal", |p, _| ContainerPorts {
+        partners: Box::new(others::KeyFaultIsRefusal(p.partners)),
+        ..p
+    }),
+    Mutant::ports("a body that says no is a success", |p, _| ContainerPorts {
+        partners: Box::new(others::NoIsYes(p.partners)),
+        ..p
+    }),
 ];
 
 impl Mutant {
@@ -224,6 +239,22 @@ fn uncounted(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
 
 fn never_dead(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {
     if row.state == State::Dead { Ok(()) } else { ledger.hold(&row) }
+}
+
+/// What happened is done, also without the result that its flow needs.
+fn content(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
+    for entry in row.effects.values_mut().filter(|entry| entry.happened) {
+        entry.progress = Progress::Done { result: json!({}) };
+    }
+    ledger.hold(&row)
+}
+
+/// What is given up on has failed, also where a call of it may have happened.
+fn sure(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
+    if row.state == State::Dead {
+        row.effects.values_mut().for_each(|entry| entry.doubtful = false);
+    }
+    ledger.hold(&row)
 }
 
 fn unexplained(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use serde_json::json;
 use shared::base::errors::Unavailable;
 use shared::base::time::Timestamp;
 use shared::effects::outcome::NoAnswer;
@@ -60,6 +61,31 @@ impl Partners for DoubtIsRefusal {
         let answer = self.0.call(request).await?;
         let refused = default_meaning(answer.status) == Meaning::InDoubt;
         Ok(PartnerAnswer { status: if refused { 429 } else { answer.status }, ..answer })
+    }
+}
+
+/// Believes that whoever rejects our credentials has rejected the request.
+pub(super) struct KeyFaultIsRefusal(pub(super) Box<dyn Partners>);
+
+#[async_trait]
+impl Partners for KeyFaultIsRefusal {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+        let answer = self.0.call(request).await?;
+        let rejected = default_meaning(answer.status) == Meaning::CredentialsRejected;
+        Ok(PartnerAnswer { status: if rejected { 400 } else { answer.status }, ..answer })
+    }
+}
+
+/// Believes that a 200 is a success, whatever its body says.
+pub(super) struct NoIsYes(pub(super) Box<dyn Partners>);
+
+#[async_trait]
+impl Partners for NoIsYes {
+    async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+        let answer = self.0.call(request).await?;
+        let says_no = answer.body.as_ref().is_some_and(|body| body["ok"] == json!(false));
+        let body = if says_no { Some(json!({"ok": true, "id": "surely"})) } else { answer.body };
+        Ok(PartnerAnswer { body, ..answer })
     }
 }
 
