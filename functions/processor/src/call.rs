@@ -98,7 +98,7 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
 }
 
 /// How long an event waits at least after a partner rejected our credentials: a human must put them right.
-const CREDENTIALS_WAIT: Duration = Duration::from_secs(60);
+const CREDENTIALS_WAIT: Duration = Duration::from_secs(30);
 
 /// Retries the effect, as the policy says, unless its attempts or its contact's retries are spent.
 async fn retry_or_bury<'r>(

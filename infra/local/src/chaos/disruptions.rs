@@ -125,7 +125,7 @@ async fn all_outages(
     for (at, outage) in outages {
         wait_for_deliveries(&mut made, *at).await?;
         note(journal, &format!("{outage:?}"));
-        partners.take_down(outage.integration).await?;
+        partners.take_down(outage.integration, outage.status).await?;
         sleep(outage.time).await;
         partners.disturb(outage.integration).await?;
     }

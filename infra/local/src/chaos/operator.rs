@@ -27,6 +27,8 @@ pub(super) struct OperatorResults {
     pub(super) dead: BTreeMap<String, usize>,
     /// How many replays were sent.
     pub(super) replayed: usize,
+    /// How many were dropped, because a newer event had made them out of date.
+    pub(super) dropped: usize,
     /// Unknown outcomes where the partner's log shows why.
     pub(super) ambiguous: usize,
     /// Unknown outcomes of processors that were lost between intent and record.
@@ -83,9 +85,21 @@ impl ChaosOperator<'_> {
             .await?;
         match decline_reason(&answer) {
             None => results.replayed += 1,
+            Some(why) if why.contains("is stale") => self.drop_overtaken(id, &mut results).await?,
             Some(why) => results.declined.push(format!("{id} was not replayed: {why}")),
         }
         Ok(results)
+    }
+
+    /// Gives up what a newer event has made out of date.
+    async fn drop_overtaken(&self, id: &str, results: &mut OperatorResults) -> Result<()> {
+        let said =
+            self.ask(json!({"op": "drop", "id": id, "by": "chaos", "reason": "a newer one was applied"})).await?;
+        match decline_reason(&said) {
+            None => results.dropped += 1,
+            Some(why) => results.declined.push(format!("{id} was not dropped: {why}")),
+        }
+        Ok(())
     }
 
     /// Resolves each effect with an unknown outcome by the partner's records.
@@ -159,6 +173,7 @@ impl OperatorResults {
             *self.dead.entry(reason).or_default() += count;
         }
         self.replayed += other.replayed;
+        self.dropped += other.dropped;
         self.ambiguous += other.ambiguous;
         self.lost_workers += other.lost_workers;
         self.unexplained += other.unexplained;
@@ -172,7 +187,9 @@ fn decline_reason(answer: &Value) -> Option<&str> {
     answer["error"].as_str().filter(|_| answer.get("id").is_none())
 }
 
-/// Whether a call leaves its outcome unknown: no answer, a late one, or one that does not say what happened.
+/// Whether a call leaves its outcome unknown: no answer, a late one, one that does not say what happened, or a success
+/// without its result.
 fn leaves_doubt(call: &PartnerCall) -> bool {
-    call.mode == "slow_body" || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
+    let bare = call.mode == "status" && call.status == Some(200);
+    bare || call.mode == "slow_body" || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
 }

@@ -54,9 +54,9 @@ impl PartnerControl {
         self.set_behaviour(integration, json!({"mode": "chance", "seed": seed, "percent": percent})).await
     }
 
-    /// Makes one partner answer 503 to everything.
-    pub(super) async fn take_down(&self, integration: &str) -> Result<()> {
-        self.set_behaviour(integration, json!({"mode": "status", "status": 503})).await
+    /// Makes one partner answer the same to everything.
+    pub(super) async fn take_down(&self, integration: &str, status: u16) -> Result<()> {
+        self.set_behaviour(integration, json!({"mode": "status", "status": status})).await
     }
 
     /// What a partner has on record for an effect of an event.

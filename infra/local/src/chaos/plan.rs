@@ -11,10 +11,10 @@ use super::ChaosArgs;
 use crate::seeded_random::SeededRandom;
 
 /// The kinds of events, one flow each.
-const KINDS: [&str; 4] = ["contact", "code", "mail", "order"];
+const KINDS: [&str; 6] = ["contact", "code", "mail", "order", "note", "profile"];
 
 /// The partners that may be down.
-const PARTNERS: [&str; 4] = ["crm", "codes", "mail", "erp"];
+const PARTNERS: [&str; 6] = ["crm", "codes", "mail", "erp", "chat", "profiles"];
 
 /// Of a hundred events, how many are sent twice, and how many have a neighbour of this kind.
 const DUPLICATES: u8 = 10;
@@ -89,11 +89,13 @@ pub(super) enum EmulatorStop {
     Restart(Duration),
 }
 
-/// An outage of a partner, which answers 503 to everything.
+/// An outage of a partner, which answers the same to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outage {
     /// The partner.
     pub(super) integration: &'static str,
+    /// The status that it answers with: it is down, or does not take our credentials.
+    pub(super) status: u16,
     /// How long it lasts.
     pub(super) time: Duration,
 }
@@ -173,13 +175,17 @@ fn stops(total: usize, random: SeededRandom) -> Vec<Timed<EmulatorStop>> {
     rounds(total, random).flat_map(stops).collect()
 }
 
-/// The outages: one in each round, between the stops.
+/// The outages: two in each round, between the stops.
 fn outages(total: usize, random: SeededRandom) -> Vec<Timed<Outage>> {
-    let outage = |(round, random): (Round, SeededRandom)| {
+    let outage = |random: SeededRandom, status| {
         let integration = PARTNERS[random.of("partner").below(PARTNERS.len() as u64) as usize];
-        (round.at(0.4, random), Outage { integration, time: seconds(2, 6, random.of("time")) })
+        Outage { integration, status, time: seconds(2, 6, random.of("time")) }
     };
-    rounds(total, random).map(outage).collect()
+    let outages = |(round, random): (Round, SeededRandom)| {
+        let rejected = random.of("credentials");
+        [(round.at(0.3, rejected), outage(rejected, 401)), (round.at(0.5, random), outage(random, 503))]
+    };
+    rounds(total, random).flat_map(outages).collect()
 }
 
 /// A part of the load.
@@ -235,9 +241,9 @@ mod tests {
     #[test]
     fn flags_turn_disruptions_off() {
         let quiet = ChaosPlan::new(&ChaosArgs { no_kills: true, no_stops: true, ..flags() }, 7);
-        assert_eq!((quiet.kills.len(), quiet.stops.len(), quiet.outages.len()), (0, 0, 2));
+        assert_eq!((quiet.kills.len(), quiet.stops.len(), quiet.outages.len()), (0, 0, 4));
         let all = ChaosPlan::new(&flags(), 7);
-        assert_eq!((all.stops.len(), all.outages.len()), (4, 2));
+        assert_eq!((all.stops.len(), all.outages.len()), (4, 4));
         assert_eq!(all.kills.len(), all.deliveries.len() / KILL_EVERY);
         assert!(all.kills.is_sorted_by_key(|(at, _)| *at) && all.stops.is_sorted_by_key(|(at, _)| *at));
     }

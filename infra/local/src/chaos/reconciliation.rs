@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use shared::flows::Flows;
+use shared::flows::{Flow, Flows, Guarantee};
 use shared::ledger::{Row, State};
 
 use super::partner_control::path;
@@ -20,6 +20,8 @@ pub(super) struct Reconciliation {
     pub(super) duplicates: Vec<Finding>,
     /// Events that were acknowledged and are not done, by the ledger or by a partner's log.
     pub(super) lost: Vec<Finding>,
+    /// Effects that an older event applied over those of a newer one of its contact.
+    pub(super) undone: Vec<Finding>,
     /// Events and effects that should not be there at all.
     pub(super) unexpected: Vec<Finding>,
 }
@@ -63,6 +65,7 @@ impl ThreeLedgers<'_> {
         let answers = self.senders.unexpected.iter();
         reconciliation.unexpected.extend(answers.map(|what| self.finding("-", what.clone())));
         reconciliation.unexpected.extend(self.effects_of_unknown_events());
+        reconciliation.undone = self.undone();
         reconciliation
     }
 
@@ -71,18 +74,23 @@ impl ThreeLedgers<'_> {
             reconciliation.lost.push(self.finding(event_id, "has no row in the ledger".into()));
             return;
         };
+        let flow = self.flows.flow(&row.flow);
+        // The operator drops nothing but what a newer event has made out of date.
+        if row.state == State::Dropped && flow.is_some_and(Flow::replaces_older) {
+            return;
+        }
         if row.state != State::Succeeded {
             reconciliation
                 .lost
                 .push(self.finding(event_id, format!("did not succeed: its state is {}", row.state.as_str())));
         }
-        let effects = self.flows.flow(&row.flow).map(|flow| flow.effects.as_slice()).unwrap_or_default();
-        for effect in effects {
+        for effect in flow.into_iter().flat_map(|flow| &flow.effects) {
             // An effect that calls no partner is in no partner's log.
             let Some(integration) = effect.integration() else { continue };
             reconciliation.owed += 1;
             match applied.get(path(integration, &effect.id, event_id).as_str()) {
                 Some(1) => (),
+                Some(_) if effect.guarantee == Guarantee::Idempotent => (),
                 Some(count) => {
                     reconciliation
                         .duplicates
@@ -91,6 +99,33 @@ impl ThreeLedgers<'_> {
                 None => reconciliation.lost.push(self.finding(event_id, format!("{} was never applied", effect.id))),
             }
         }
+    }
+
+    /// The effects that may be repeated, and were when a newer event of the same contact had been applied.
+    fn undone(&self) -> Vec<Finding> {
+        let mut newest: HashMap<String, &Row> = HashMap::new();
+        let mut findings = Vec::new();
+        for call in self.calls.iter().filter(|call| call.applied) {
+            let Some((event_id, row)) = self.event_of(call) else { continue };
+            if !self.flows.flow(&row.flow).is_some_and(Flow::replaces_older) {
+                continue;
+            }
+            let resource = format!("{} {}", call.integration, call.body["contact"]);
+            let last = newest.entry(resource).or_insert(row);
+            if last.received_at > row.received_at {
+                findings.push(self.finding(event_id, format!("was applied again after {}", last.id)));
+            } else {
+                *last = row;
+            }
+        }
+        findings
+    }
+
+    /// The accepted event that a call was made for, as its sender and as our ledger knows it.
+    fn event_of<'s>(&'s self, call: &'s PartnerCall) -> Option<(&'s str, &'s Row)> {
+        let event_id = call.path.rsplit('/').next()?;
+        let id = self.senders.accepted.get(event_id)?.iter().next()?;
+        Some((event_id, self.rows.get(id)?))
     }
 
     /// How often each effect was applied, by its path.
@@ -132,6 +167,8 @@ impl ThreeLedgers<'_> {
 mod tests {
     use serde_json::json;
     use shared::adapters::machine::read_flows;
+    use shared::base::id::EventId;
+    use shared::base::time::Timestamp;
 
     use super::*;
     use crate::project::Project;
@@ -172,6 +209,26 @@ mod tests {
         assert_eq!(wrong(&done, &[]), (0, 1, 0));
         assert_eq!(wrong(&[("1", row("dead"))], std::slice::from_ref(&once)), (0, 1, 0));
         assert_eq!(wrong(&[], &[once]), (0, 1, 0));
+    }
+
+    #[test]
+    fn an_older_event_must_not_be_applied_over_a_newer_one() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let flows = read_flows(&Project::at(&root).chaos_flows()).expect("the chaos flows are good");
+        let profile = |id: &str, at: i64| {
+            let mut row = row("succeeded");
+            (row.id, row.flow, row.received_at) = (EventId::named(id), "profile".into(), Timestamp::from_secs(at));
+            (id.to_owned(), row)
+        };
+        let rows = [profile("1", 10), profile("2", 20)].into();
+        let accepted = [("older".into(), ["1".into()].into()), ("newer".into(), ["2".into()].into())].into();
+        let senders = SenderLog { accepted, ..SenderLog::default() };
+        let [older, newer] = ["/profiles/profile/older", "/profiles/profile/newer"].map(|path| call(path, true));
+        let undone = |calls: &[PartnerCall]| {
+            ThreeLedgers { senders: &senders, rows: &rows, calls, flows: &flows }.reconcile().undone.len()
+        };
+        assert_eq!(undone(&[older.clone(), newer.clone(), newer.clone()]), 0);
+        assert_eq!(undone(&[older.clone(), newer, older]), 1);
     }
 
     #[test]

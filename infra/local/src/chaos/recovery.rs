@@ -62,9 +62,9 @@ impl<'a> Recovery<'a> {
         let operator = ChaosOperator { lambda: &lambda, replay, partners, flows, events: &events };
         let mut results = OperatorResults::default();
         loop {
-            let replayed = results.replayed;
+            let done = results.replayed + results.dropped;
             let parked = operator.work_through_list(&mut results).await?;
-            if parked == 0 || results.replayed == replayed {
+            if parked == 0 || results.replayed + results.dropped == done {
                 return Ok(results);
             }
             self.drain().await?;

@@ -34,8 +34,8 @@ pub(super) struct ChaosReport<'r> {
 impl ChaosReport<'_> {
     /// Whether every effect was done exactly once, and no other.
     pub(super) fn is_balanced(&self) -> bool {
-        let Reconciliation { duplicates, lost, unexpected, .. } = self.account;
-        duplicates.is_empty() && lost.is_empty() && unexpected.is_empty()
+        let Reconciliation { duplicates, lost, undone, unexpected, .. } = self.account;
+        [duplicates, lost, undone, unexpected].into_iter().all(Vec::is_empty)
     }
 
     /// The table of all counts.
@@ -49,8 +49,8 @@ impl ChaosReport<'_> {
 
     /// The findings: the first few of each kind, with their histories.
     pub(super) fn findings(&self) -> String {
-        let Reconciliation { duplicates, lost, unexpected, .. } = self.account;
-        let kinds = [("duplicates", duplicates), ("lost", lost), ("unexpected", unexpected)];
+        let Reconciliation { duplicates, lost, undone, unexpected, .. } = self.account;
+        let kinds = [("duplicates", duplicates), ("lost", lost), ("undone", undone), ("unexpected", unexpected)];
         kinds.into_iter().map(|(kind, findings)| findings_text(kind, findings)).collect()
     }
 
@@ -73,6 +73,7 @@ impl ChaosReport<'_> {
             line("effects applied", account.applied, format!("of {} owed", account.owed)),
             line("duplicates", account.duplicates.len(), String::new()),
             line("lost", account.lost.len(), String::new()),
+            line("undone", account.undone.len(), "an older event was applied over a newer one".into()),
             line("unexpected", account.unexpected.len(), "accepted or applied, and should not have been".into()),
             line(
                 "unknown surfaced",
@@ -83,7 +84,11 @@ impl ChaosReport<'_> {
                 ),
             ),
             line("dead", results.dead.values().sum(), listed(&results.dead)),
-            line("replayed", results.replayed, format!("{} declined", results.declined.len())),
+            line(
+                "replayed",
+                results.replayed,
+                format!("{} dropped as out of date, {} declined", results.dropped, results.declined.len()),
+            ),
             line("killed processes", disruptions.killed, String::new()),
             line(
                 "emulator stops",

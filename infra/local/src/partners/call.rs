@@ -41,6 +41,7 @@ impl PartnerCall {
         let happened = if self.applied || self.replayed { " after the effect" } else { "" };
         match (self.mode.as_str(), self.status) {
             ("ok", _) => None,
+            ("status", Some(status @ 200..300)) => Some(format!("{status} with another body{happened}")),
             ("status", Some(status)) => Some(format!("{status}{happened}")),
             ("slow_body", _) => Some("slow body".into()),
             (mode, _) => Some(format!("{mode}{happened}")),

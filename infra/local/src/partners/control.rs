@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::fault_chance::FaultChance;
@@ -33,6 +33,8 @@ pub enum Mode {
         retry_after: Option<String>,
         /// Whether the effect happens: unless told otherwise, if the status is a success.
         apply: bool,
+        /// The body instead of the usual one. Null is none at all.
+        body: Option<Value>,
     },
     /// Answer nothing for this long, then close the connection.
     Hang {
@@ -106,6 +108,8 @@ struct Control {
     status: Option<u16>,
     retry_after: Option<Value>,
     apply: Option<bool>,
+    #[serde(default, deserialize_with = "even_null")]
+    body: Option<Value>,
     seconds: Option<u64>,
     ms: Option<u64>,
     seed: Option<u64>,
@@ -114,13 +118,19 @@ struct Control {
     idempotent: Option<bool>,
 }
 
+/// Null is a value here, and no absence.
+fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 fn mode(control: &Control) -> Result<Mode, String> {
     match control.mode.as_str() {
         "ok" | "chance" => Ok(Mode::Ok),
         "status" => {
             let status = status(control)?;
             let apply = control.apply.unwrap_or((200..300).contains(&status));
-            Ok(Mode::Status { status, retry_after: control.retry_after.as_ref().map(as_text), apply })
+            let retry_after = control.retry_after.as_ref().map(as_text);
+            Ok(Mode::Status { status, retry_after, apply, body: control.body.clone() })
         }
         "hang" => Ok(Mode::Hang {
             apply: control.apply.unwrap_or(false),
@@ -174,7 +184,12 @@ mod tests {
         assert_eq!(read(r#"{"mode":"ok"}"#), Behaviour::default());
         assert!(!read(r#"{"mode":"ok","idempotent":false}"#).idempotent);
         let throttle = read(r#"{"mode":"status","status":429,"retry_after":7,"times":3}"#);
-        assert_eq!(throttle.mode, Mode::Status { status: 429, retry_after: Some("7".into()), apply: false });
+        let after = Some("7".to_owned());
+        assert_eq!(throttle.mode, Mode::Status { status: 429, retry_after: after, apply: false, body: None });
+        for (body, read_as) in [("null", Value::Null), (r#"{"ok":false}"#, serde_json::json!({"ok": false}))] {
+            let mode = read(&format!(r#"{{"mode":"status","status":200,"body":{body}}}"#)).mode;
+            assert_eq!(mode, Mode::Status { status: 200, retry_after: None, apply: true, body: Some(read_as) });
+        }
         assert_eq!(throttle.times, Some(3));
         let hang = read(r#"{"mode":"hang","apply":true,"seconds":2}"#);
         assert_eq!(hang.mode, Mode::Hang { apply: true, time: Duration::from_secs(2) });

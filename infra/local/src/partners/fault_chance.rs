@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::control::Mode;
 use crate::seeded_random::SeededRandom;
 
@@ -37,14 +39,16 @@ impl FaultChance {
 
 /// Every fault, each as likely as the others.
 fn faults() -> Vec<Mode> {
-    let status = |status, apply| Mode::Status { status, retry_after: None, apply };
+    let status = |status, apply| Mode::Status { status, retry_after: None, apply, body: None };
+    let later = |status| Mode::Status { status, retry_after: Some("1".into()), apply: false, body: None };
+    let says = |apply, body| Mode::Status { status: 200, retry_after: None, apply, body: Some(body) };
     vec![
         Mode::Hang { apply: false, time: TOO_LONG },
         Mode::Hang { apply: true, time: TOO_LONG },
         Mode::Reset { apply: false },
         Mode::Reset { apply: true },
-        Mode::Status { status: 429, retry_after: Some("1".into()), apply: false },
-        Mode::Status { status: 503, retry_after: Some("1".into()), apply: false },
+        later(429),
+        later(503),
         status(500, false),
         // The answer is lost on its way through the partner's own proxies, or says less than it seems to.
         status(502, true),
@@ -53,6 +57,9 @@ fn faults() -> Vec<Mode> {
         status(409, true),
         status(303, true),
         status(422, false),
+        // A success that says nothing, and one that is none.
+        says(true, Value::Null),
+        says(false, json!({"ok": false})),
         Mode::SlowBody { time: SLOWLY },
         Mode::SlowBody { time: TOO_LONG },
     ]

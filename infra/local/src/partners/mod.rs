@@ -88,6 +88,8 @@ async fn deliver(answer: StubAnswer) -> Response {
     let Some(status) = answer.status else { return HangUp.into_response() };
     let mut response = if answer.head_first {
         (status, in_two_parts(answer.body.to_string(), answer.after)).into_response()
+    } else if answer.body.is_null() {
+        status.into_response()
     } else {
         (status, Json(answer.body)).into_response()
     };

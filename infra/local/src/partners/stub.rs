@@ -28,6 +28,7 @@ pub(super) struct PartnerStub {
 #[derive(Debug, PartialEq)]
 pub(super) struct StubAnswer {
     pub(super) status: Option<StatusCode>,
+    /// The body. Null is none at all.
     pub(super) body: Value,
     pub(super) retry_after: Option<String>,
     pub(super) after: Duration,
@@ -112,10 +113,11 @@ impl PartnerStub {
 
     /// Answers a GET, which changes nothing: it finds what an applied call to the same path made.
     fn look_up(&self, mode: &Mode, path: &str) -> (StubAnswer, Effect) {
-        let effect = Effect::none(self.made.get(path).cloned().unwrap_or_default());
+        let made = self.made.get(path);
+        let effect = Effect::none(made.cloned().unwrap_or_else(|| json!({})));
         let mut answer = answer(mode, effect.body.clone());
-        if answer.status == Some(StatusCode::OK) && answer.body.is_null() {
-            answer = StubAnswer { status: Some(StatusCode::NOT_FOUND), body: json!({}), ..answer };
+        if answer.status == Some(StatusCode::OK) && made.is_none() {
+            answer.status = Some(StatusCode::NOT_FOUND);
         }
         (answer, effect)
     }
@@ -153,9 +155,12 @@ fn answer(mode: &Mode, body: Value) -> StubAnswer {
         Mode::SlowBody { time } => StubAnswer { after: *time, head_first: true, ..ok },
         Mode::Hang { time, .. } => StubAnswer { status: None, after: *time, ..ok },
         Mode::Reset { .. } => StubAnswer { status: None, ..ok },
-        Mode::Status { status, retry_after, .. } => {
-            StubAnswer { status: StatusCode::from_u16(*status).ok(), retry_after: retry_after.clone(), ..ok }
-        }
+        Mode::Status { status, retry_after, body, .. } => StubAnswer {
+            status: StatusCode::from_u16(*status).ok(),
+            retry_after: retry_after.clone(),
+            body: body.clone().unwrap_or(ok.body),
+            ..ok
+        },
     }
 }
 
@@ -200,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_limited_failure_heals_by_itself() {
-        let mut stub = stub_with(Mode::Status { status: 500, retry_after: None, apply: false }, Some(2));
+        let mut stub = stub_with(Mode::Status { status: 500, retry_after: None, apply: false, body: None }, Some(2));
         let statuses = [(); 4].map(|()| stub.handle_call(incoming(Some("k"))).0.status);
         assert_eq!(statuses, [Some(500), Some(500), Some(200), Some(200)]);
         let applied: Vec<bool> = stub.log().iter().map(|call| call.applied).collect();
@@ -221,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_answer_can_be_lost_after_the_effect() {
-        let mut stub = stub_with(Mode::Status { status: 502, retry_after: None, apply: true }, Some(1));
+        let mut stub = stub_with(Mode::Status { status: 502, retry_after: None, apply: true, body: None }, Some(1));
         let (call, answer) = stub.handle_call(incoming(None));
         assert_eq!((call.applied, answer.status), (true, Some(StatusCode::BAD_GATEWAY)));
         assert_eq!(call.fault().as_deref(), Some("502 after the effect"));
