@@ -20,7 +20,7 @@ use shared::limits::rates::{Decision, Limiter};
 use tracing::warn;
 
 use crate::duplicate::answer_duplicate;
-use crate::envelope::{self, Form, ParsedBody};
+use crate::envelope::{self, ParsedBody};
 use crate::receipt::{Admitted, Receipt};
 use crate::rejection::Rejection;
 use crate::signature::verify_signature;
@@ -76,10 +76,10 @@ impl Contracts {
 /// sent; the sender saw no 202, tries again, and the duplicate sends it. The other order could run
 /// effects for an event that the ledger does not know.
 pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Timestamp) -> Result<Receipt, Rejection> {
-    let (delivery, form) = verify(intake, delivery, now).await?;
+    let delivery = verify(intake, delivery, now).await?;
     let context = Context { intake, delivery: &delivery, in_batch: false, trace, now };
     let standing = context.within_rate().await?;
-    let document = envelope::open(&delivery, form, context.source()?.form.as_deref())?;
+    let document = envelope::open(&delivery, context.source()?)?;
     let admitted = context.admit(document, standing).await?;
     if let Some(event) = &admitted.unsent {
         intake.queue.send(event).await?;
@@ -94,9 +94,9 @@ pub async fn accept_batch(
     trace: Trace,
     now: Timestamp,
 ) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
-    let (delivery, form) = verify(intake, delivery, now).await?;
+    let delivery = verify(intake, delivery, now).await?;
     let context = Context { intake, delivery: &delivery, in_batch: true, trace, now };
-    let documents = envelope::open_batch(&delivery, form)?.into_iter();
+    let documents = envelope::open_batch(&delivery, context.source()?)?.into_iter();
     let admissions = documents.map(async |document| context.admit(document?, context.within_rate().await?).await);
     let admitted: Vec<_> = stream::iter(admissions).buffered(ADMISSIONS_AT_ONCE).collect().await;
     Ok(send_all(intake, admitted).await)
@@ -195,10 +195,7 @@ impl Context<'_> {
     /// Only the path or signed content chooses the flow; an unsigned header never does. Where both name a type they
     /// must agree: the path is not signed, and one captured body would be two events at two paths.
     fn route(&self, document: &ParsedBody) -> Result<&Flow, Rejection> {
-        let signed = match document.cloud_event {
-            true => document.body["type"].as_str(),
-            false => self.source()?.type_at.of(&document.body).and_then(Value::as_str),
-        };
+        let signed = self.source()?.type_at.of(&document.body).and_then(Value::as_str);
         let by_path = self.delivery.event_type.as_deref();
         if let (Some(by_path), Some(signed)) = (by_path, signed)
             && by_path != signed
@@ -210,14 +207,14 @@ impl Context<'_> {
     }
 }
 
-/// Verifies the sender of a delivery, and returns the form of its body.
-async fn verify(intake: &Intake, delivery: Delivery, now: Timestamp) -> Result<(Delivery, Form), Rejection> {
+/// Verifies the sender of a delivery, and that its source may send such a body.
+async fn verify(intake: &Intake, delivery: Delivery, now: Timestamp) -> Result<Delivery, Rejection> {
     let source = intake.flows.source(&delivery.source).ok_or(Rejection::UnknownSource)?;
     if delivery.body.len() > source.max_body {
         return Err(Rejection::TooLarge);
     }
-    let form = Form::of(delivery.headers.get("content-type").unwrap_or_default());
-    let form = form.ok_or(Rejection::UnsupportedMediaType)?;
-    let verified = verify_signature(intake.secrets.as_ref(), source, delivery, now).await?;
-    Ok((verified.into_delivery(), form))
+    if !envelope::is_taken(delivery.headers.get("content-type").unwrap_or_default(), source) {
+        return Err(Rejection::UnsupportedMediaType);
+    }
+    Ok(verify_signature(intake.secrets.as_ref(), source, delivery, now).await?.into_delivery())
 }

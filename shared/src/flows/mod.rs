@@ -48,7 +48,7 @@ pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
 pub use parse::{File, Problem, Problems};
 pub use safe_mode::{SafeMode, TightCap};
-pub use source::{IdAt, Scheme, Source};
+pub use source::{Envelope, IdAt, Scheme, Source};
 
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::DurationText;

@@ -39,6 +39,9 @@ pub struct Source {
     /// The place of the provider's own id of an event. A key reads it as `$id`.
     #[serde(default)]
     pub id_at: Option<IdAt>,
+    /// The standard in which the source wraps its events.
+    #[serde(default)]
+    pub envelope: Envelope,
     /// The field of a form that holds the event as JSON, for a sender that posts forms.
     #[serde(default)]
     pub form: Option<String>,
@@ -49,6 +52,19 @@ impl Source {
     pub fn tolerance(&self) -> Duration {
         self.tolerance.unwrap_or(TOLERANCE)
     }
+}
+
+/// The standard in which a source wraps its events. The source says it once: no scheme signs the headers that could
+/// say it of one delivery, and one captured body must not be two events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum Envelope {
+    /// None: the body is the event. So is the body of a CloudEvent in binary mode.
+    #[default]
+    None,
+    /// CloudEvents 1.0 in structured mode.
+    Cloudevents,
 }
 
 /// The place of the provider's own id of an event. Only signed content will do: an attacker who could alter
@@ -155,10 +171,12 @@ impl Source {
         let idle = self.tolerance.is_some() && !self.scheme.signs_time();
         let unsigned = matches!(&self.id_at, Some(IdAt::Header { header }) if !self.scheme.signs_header(header));
         let large = self.max_body > MAX_BODY;
+        let wrapped_twice = self.form.is_some() && self.envelope != Envelope::None;
         [
             (idle, "/tolerance", "has a tolerance, but its scheme signs no timestamp"),
             (unsigned, "/id_at", "takes its id from a header that its scheme does not sign"),
             (large, "/max_body", "may send at most 256KiB"),
+            (wrapped_twice, "/envelope", "has a form and an envelope: a form's field holds the event itself"),
         ]
         .into_iter()
         .filter(|(wrong, ..)| *wrong)

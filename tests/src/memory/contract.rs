@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use intake::Rejection;
 use serde_json::{Value, json};
 use shared::arrival::key::KeyError;
 use shared::arrival::signature::{Secret, sign};
-use shared::flows::Scheme;
+use shared::flows::{Flows, Scheme};
 use shared::model::Script;
 
 use super::faults::{FaultyQueue, OutOfService, Slow};
@@ -20,29 +22,66 @@ fn cloud_event() -> Value {
     json!({"specversion": "1.0", "id": "1", "source": "/forms", "type": "lead.created", "data": data})
 }
 
+/// The plain flow, of a source that sends CloudEvents.
+fn world_of_cloud_events() -> World {
+    let mut files = crate::fixtures::files();
+    files[0].text = files[0].text.replacen("type_at: type\n", "type_at: type\n  envelope: cloudevents\n", 1);
+    World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
 #[tokio::test]
 async fn every_form_of_an_event_is_the_same_event() {
-    let world = World::new();
-    let plain = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
-    assert_eq!(plain.status, 202, "{}", plain.body);
+    let world = world_of_cloud_events();
+    let post = async |event: &Value| {
+        let event = event.to_string();
+        HttpRequest::of(&world, event.as_bytes()).in_base64(event.as_bytes()).send(&world).await
+    };
+    let first = post(&cloud_event()).await;
+    assert_eq!(first.status, 202, "{}", first.body);
 
-    let structured = cloud_event().to_string();
-    let structured = HttpRequest::of(&world, structured.as_bytes())
-        .with("content-type", "application/cloudevents+json; charset=utf-8");
-    let data = lead()["data"].to_string();
-    let binary = HttpRequest::of(&world, data.as_bytes())
-        .to(TYPED, "type", "lead.created")
-        .with("ce-specversion", "1.0")
-        .with("ce-id", "another")
-        .with("ce-type", "forged");
-    let base64 = HttpRequest::of(&world, lead().to_string().as_bytes()).in_base64(lead().to_string().as_bytes());
-    for (form, request) in [("structured", structured), ("binary", binary), ("base64", base64)] {
-        let answer = request.send(&world).await;
-        assert_eq!((answer.status, &answer.body["id"]), (202, &plain.body["id"]), "{form}: {}", answer.body);
-        assert_eq!(answer.header("idempotent-replayed"), Some("true"), "{form}");
-    }
+    let mut encoded = cloud_event();
+    encoded["data_base64"] = json!(STANDARD.encode(encoded["data"].to_string()));
+    encoded.as_object_mut().expect("an object").remove("data");
+    let again = post(&encoded).await;
+    assert_eq!((again.status, &again.body["id"]), (202, &first.body["id"]), "{}", again.body);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    let batch = HttpRequest::of(&world, json!([cloud_event(), encoded]).to_string().as_bytes());
+    let batch = batch.to(BATCH, "source", "web-forms").send(&world).await;
+    assert_eq!(batch.status, 202, "{}", batch.body);
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_source_of_cloud_events_sends_nothing_else() {
+    let world = world_of_cloud_events();
+    for more in [
+        json!({"specversion": "0.3"}),
+        json!({"id": ""}),
+        json!({"source": null}),
+        json!({"data_base64": "e30="}),
+        json!({"data": null, "data_base64": "***"}),
+    ] {
+        let mut event = cloud_event();
+        event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let answer = HttpRequest::of(&world, event.to_string().as_bytes()).send(&world).await;
+        assert_eq!((answer.status, answer.problem()), (400, "malformed"), "{more}");
+    }
+    let plain = HttpRequest::of(&world, lead().to_string().as_bytes());
+    let answer = plain.with("ce-specversion", "1.0").with("ce-id", "1").with("ce-source", "/forms").send(&world).await;
+    assert_eq!((answer.status, answer.problem()), (400, "malformed"), "headers make no CloudEvent");
+    assert_eq!((world.ledger.writes(), world.events.depth()), (0, 0), "nothing is admitted");
+}
+
+/// In binary mode the body is the data, and the path names the type: the schema is of the data itself.
+#[tokio::test]
+async fn the_data_of_a_cloud_event_in_binary_mode_is_a_plain_event() {
+    let world = World::new();
+    let request = HttpRequest::of(&world, lead().to_string().as_bytes()).to(TYPED, "type", "lead.created");
+    let request = request.with("ce-specversion", "1.0").with("ce-type", "forged").with("ce-id", "forged");
+    let answer = request.send(&world).await;
+    let plain = HttpRequest::of(&world, lead().to_string().as_bytes()).send(&world).await;
+    assert_eq!((answer.status, &answer.body["id"]), (202, &plain.body["id"]), "{}", answer.body);
 }
 
 #[tokio::test]
