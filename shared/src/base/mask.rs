@@ -1,17 +1,44 @@
-//! Masked payloads: people may see their shape, and not their contents.
+//! Masked payloads and results: people may see their shape, and not their contents.
 
 use serde_json::{Value, json};
 
 /// The value with every text and number hidden. The first letter of a text stays, to tell one from
-/// another.
+/// another. The name of a field stays too, unless it is no plain name: a sender may use an email as one.
 pub fn mask(value: &Value) -> Value {
     match value {
-        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), mask(value))).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (mask_name(name), mask(value))).collect(),
         Value::Array(items) => items.iter().map(mask).collect(),
-        Value::String(text) => json!(format!("{}***", text.chars().take(1).collect::<String>())),
+        Value::String(text) => json!(mask_text(text)),
         Value::Number(_) => json!("***"),
         Value::Bool(_) | Value::Null => value.clone(),
     }
+}
+
+/// A kept result with its values hidden. Its own names come from the flow and stay; what is below them the partner
+/// wrote, names included.
+pub fn mask_result(result: &Value) -> Value {
+    let below = |value: &Value| match value {
+        Value::Object(_) | Value::Array(_) => json!("***"),
+        plain => mask(plain),
+    };
+    match result {
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), below(value))).collect(),
+        other => below(other),
+    }
+}
+
+/// The name of a field, or its first letter where it is no plain name.
+pub fn mask_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
+    let is_name = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    if is_name { name.to_owned() } else { mask_text(name) }
+}
+
+/// The longest name that is shown.
+const MAX_NAME: usize = 40;
+
+fn mask_text(text: &str) -> String {
+    format!("{}***", text.chars().take(1).collect::<String>())
 }
 
 /// The first lines of a masked payload.
@@ -36,6 +63,20 @@ mod tests {
         }
         assert!(preview.contains("\"email\": \"a***\""), "{preview}");
         assert!(preview.contains("\"optin\": true"), "{preview}");
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_hidden() {
+        let masked = mask(&json!({"ada@example.com": {"first_name": 1}, "+44 20 7946": 2, "x".repeat(41): 3, "": 4}));
+        assert_eq!(masked, json!({"a***": {"first_name": "***"}, "+***": "***", "x***": "***", "***": "***"}));
+    }
+
+    #[test]
+    fn a_result_shows_the_flows_names_and_nothing_that_the_partner_wrote() {
+        let result =
+            json!({"code": "SAVE-40", "by": {"ada@example.com": 1, "SAVE-40": 2}, "all": ["SAVE-40"], "new": true});
+        assert_eq!(mask_result(&result), json!({"code": "S***", "by": "***", "all": "***", "new": true}));
+        assert_eq!(mask_result(&json!("SAVE-40")), json!("S***"));
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn a_partner_is_called_over_tls_alone() {
 }
 
 /// A server that gives one answer to everything, and tells what it was asked.
-async fn server(answer: String) -> (String, mpsc::UnboundedReceiver<String>) {
+pub(super) async fn server(answer: String) -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let (asked, questions) = mpsc::unbounded_channel();

@@ -1,6 +1,7 @@
 //! What an attacker tries, and what an auditor asks. `infra/SECURITY.md` says who and why.
 
 mod dependencies;
+mod echoes;
 mod effects;
 mod roles;
 mod secrets;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use shared::base::id::EventId;
-use shared::base::mask::{mask, preview};
+use shared::base::mask::{mask_result, preview};
 use shared::base::time::Timestamp;
 use shared::ledger::{Entry, Progress, Row, State};
 use shared::operate::requeue::Record;
@@ -136,7 +136,7 @@ fn came_to(console: &Console<'_>, progress: &Progress) -> Option<String> {
     match progress {
         Progress::Done { result } if *result != json!({}) => Some(match console.access {
             Access::Operate => result.to_string(),
-            Access::Read => mask(result).to_string(),
+            Access::Read => mask_result(result).to_string(),
         }),
         other => other.error().map(str::to_owned),
     }
