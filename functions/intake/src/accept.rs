@@ -1,23 +1,22 @@
 //! The whole intake path, in order.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::event::Event;
+use shared::arrival::invalid::InvalidBody;
 use shared::arrival::key::Names;
 use shared::arrival::secrets::Secrets;
 use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::flows::contract::Contract;
-use shared::flows::{Flow, Flows, Header, IdAt, Source};
+use shared::flows::contract::{Contracts, Unfit};
+use shared::flows::{Flow, Flows, Header, IdAt, OnInvalid, Source};
 use shared::ledger::queue::Queue;
-use shared::ledger::{Admission, Admissions, Row, Rows};
+use shared::ledger::{Admission, Admissions, Reason, Row, Rows};
 use shared::limits::rates::{Decision, Limiter};
-use tracing::warn;
+use shared::operate::metric::{Fact, Metrics};
+use tracing::{info, warn};
 
 use crate::duplicate::answer_duplicate;
 use crate::envelope::{self, ParsedBody};
@@ -42,32 +41,12 @@ pub struct Intake {
     pub limiter: Limiter,
     /// The senders' signing secrets and tokens.
     pub secrets: Box<dyn Secrets>,
+    /// The metrics, for events that are parked here.
+    pub metrics: Box<dyn Metrics>,
     /// The clock.
     pub clock: Box<dyn Clock>,
     /// Random numbers, for traces that start here.
     pub chance: Box<dyn Chance>,
-}
-
-/// The compiled schemas of all flows, by name and version. They are compiled once, at the start; clones
-/// share them.
-#[derive(Clone)]
-pub struct Contracts(Arc<BTreeMap<(String, u32), Contract>>);
-
-impl Contracts {
-    /// Compiles the schemas of parsed flows.
-    ///
-    /// # Panics
-    /// If a schema does not compile. [`Flows::parse`] lets none through.
-    pub fn of(flows: &Flows) -> Self {
-        let schemas = flows.all().flat_map(|flow| flow.schemas().map(move |(version, schema)| (flow, version, schema)));
-        let compile = |schema| Contract::compile(schema).expect("parsed flows have good schemas");
-        let compiled = schemas.map(|(flow, version, schema)| ((flow.name.clone(), version), compile(schema)));
-        Self(Arc::new(compiled.collect()))
-    }
-
-    fn get(&self, flow: &Flow, version: u32) -> Option<&Contract> {
-        self.0.get(&(flow.name.clone(), version))
-    }
 }
 
 /// Accepts one event: verify, trim, key, admit, enqueue.
@@ -149,7 +128,17 @@ impl Context<'_> {
 
     async fn admit(&self, document: ParsedBody, standing: Option<Decision>) -> Result<Admitted, Rejection> {
         let flow = self.route(&document)?;
-        let event = self.event(flow, document)?;
+        let id = self.provider_id(&document);
+        let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
+        let (version, payload) = match self.intake.contracts.admit(flow, document.body) {
+            Ok(fit) => fit,
+            Err(unfit) if flow.on_invalid == OnInvalid::Park => {
+                return self.park(flow, unfit, names, &document.changed, standing).await;
+            }
+            Err(unfit) => return Err(unfit.why.into()),
+        };
+        let event = Event::new(flow, version, payload, names, self.now, self.trace.clone())?;
+        storable::check(&event, &document.changed, self.delivery.body.len())?;
         let row = Row::admitted(&event, self.now);
         match self.intake.ledger.admit(&row, self.now).await? {
             Admission::New => {
@@ -162,24 +151,35 @@ impl Context<'_> {
         }
     }
 
+    /// Accepts an event whose shape its flow does not take, and parks it, whole: an operator replays it once the flow
+    /// takes it. The row and the payload are one write, so that nothing is acknowledged that could not be replayed.
+    async fn park(
+        &self,
+        flow: &Flow,
+        unfit: Unfit,
+        names: Names<'_>,
+        changed: &[String],
+        standing: Option<Decision>,
+    ) -> Result<Admitted, Rejection> {
+        let event = InvalidBody::new(unfit.event, names).into_event(flow, self.now, self.trace.clone());
+        storable::check_invalid(&event, changed, self.delivery.body.len())?;
+        let row = Row::invalid(&event, unfit.why.to_string(), self.now);
+        let new = self.intake.ledger.admit_parked(&row, &event, self.now).await?;
+        if new {
+            self.intake.metrics.put(&Fact::Dead(&flow.name, Reason::Invalid));
+            let (flow, trace_id) = (&flow.name, self.trace.id());
+            info!(event = %event.id, flow, trace_id, "the event does not fit its flow's schema; it is parked");
+        }
+        let receipt = Receipt { id: event.id, replayed: !new, result: None, standing };
+        Ok(Admitted { receipt, unsent: None })
+    }
+
     fn is_keyed_by_header(&self, flow: &Flow) -> bool {
         flow.key.header != Header::Ignored && self.idempotency_key().is_some()
     }
 
     fn idempotency_key(&self) -> Option<&str> {
         self.delivery.headers.get("idempotency-key")
-    }
-
-    /// Trims and keys a document.
-    fn event(&self, flow: &Flow, document: ParsedBody) -> Result<Event, Rejection> {
-        let version = flow.version_of(&document.body).ok_or(Rejection::UnknownVersion)?;
-        let contract = self.intake.contracts.get(flow, version).ok_or(Rejection::UnknownVersion)?;
-        let id = self.provider_id(&document);
-        let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
-        let payload = contract.admit(document.body).map_err(Rejection::Invalid)?;
-        let event = Event::new(flow, version, payload, names, self.now, self.trace.clone())?;
-        storable::check(&event, &document.changed, self.delivery.body.len())?;
-        Ok(event)
     }
 
     /// The provider's own id of the event, from signed content. A header names the delivery: in a batch it

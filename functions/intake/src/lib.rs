@@ -1,6 +1,7 @@
 //! The intake function: it accepts each genuine event once, and answers at once.
 //!
-//! It never waits for anything downstream. An event that it answers with 202 is in the ledger and on the queue.
+//! It never waits for anything downstream. An event that it answers with 202 is in the ledger and on the queue, or
+//! parked.
 
 mod http;
 mod accept;
@@ -14,7 +15,7 @@ mod receipt_lookup;
 mod problem;
 mod rejection;
 
-pub use accept::{Contracts, Intake, accept, accept_batch};
+pub use accept::{Intake, accept, accept_batch};
 pub use http::handle;
 pub use receipt::Receipt;
 pub use receipt_lookup::receipt;

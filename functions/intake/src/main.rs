@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
-use intake::{Contracts, Intake, handle};
+use intake::{Intake, handle};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use shared::adapters::aws::{DynamoLedger, DynamoLimits, SqsEvents, SsmSecrets, aws};
-use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
+use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::arrival::secrets::CachedSecrets;
+use shared::flows::contract::Contracts;
 use shared::limits::rates::Limiter;
 
 #[tokio::main(flavor = "current_thread")]
@@ -32,6 +33,7 @@ async fn main() -> Result<(), Error> {
         queue: Box::new(SqsEvents::new(&aws, queue)),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, limits))),
         secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
+        metrics: Box::new(EmfMetrics),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
     };

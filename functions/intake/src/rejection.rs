@@ -3,7 +3,7 @@
 use shared::arrival::key::KeyError;
 use shared::arrival::signature::Rejected;
 use shared::base::errors::Unavailable;
-use shared::flows::contract::SchemaViolation;
+use shared::flows::contract::{Misfit, SchemaViolation};
 use shared::limits::rates::Decision;
 
 /// The reason why a delivery, or one event of it, was not accepted. Nothing of it was stored.
@@ -57,4 +57,13 @@ pub enum Rejection {
     /// The ledger, the queue or the secret store did not answer. The sender should try again.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+}
+
+impl From<Misfit> for Rejection {
+    fn from(why: Misfit) -> Self {
+        match why {
+            Misfit::UnknownVersion => Rejection::UnknownVersion,
+            Misfit::Broken(violations) => Rejection::Invalid(violations),
+        }
+    }
 }

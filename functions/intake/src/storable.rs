@@ -22,9 +22,18 @@ pub(crate) const MAX_MESSAGE: usize = 248 * 1024;
 /// `changed` names the numbers that would not be the same once written again, and `delivered` is the size of the body
 /// that held the event.
 pub(crate) fn check(event: &Event, changed: &[String], delivered: usize) -> Result<(), Rejection> {
+    check_body(event, &event.payload, changed, delivered)
+}
+
+/// The same of an event that is kept whole, because it broke its schema: its body stands inside of its payload.
+pub(crate) fn check_invalid(event: &Event, changed: &[String], delivered: usize) -> Result<(), Rejection> {
+    check_body(event, &event.payload["body"], changed, delivered)
+}
+
+fn check_body(event: &Event, body: &Value, changed: &[String], delivered: usize) -> Result<(), Rejection> {
     let mut broken = Vec::new();
-    walk(&event.payload, &mut Vec::new(), &mut broken);
-    let kept = |at: &&String| event.payload.pointer(at).is_some();
+    walk(body, &mut Vec::new(), &mut broken);
+    let kept = |at: &&String| body.pointer(at).is_some();
     broken.extend(changed.iter().filter(kept).map(|at| violation(at, "number")));
     // Only what may have grown too large is written to be measured.
     let may_be_too_large = delivered.saturating_mul(MAX_GROWTH) > MAX_MESSAGE - ENVELOPE;

@@ -23,7 +23,7 @@ use shared::operate::requeue::{Record, RequeueError};
 use tracing::{info, warn};
 
 use crate::operations::{Failure, decline};
-use crate::{Replay, send_again};
+use crate::{Replay, invalid, send_again};
 
 /// The most events that one tick replays: it ends well within an invocation.
 const MAX_TICK: u32 = 20;
@@ -138,14 +138,16 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
     Ok(Some(Duration::ZERO))
 }
 
-/// The record of a listed row, unless the row or its payload is gone, or the event is stale.
+/// The record of a listed row, unless the row or its payload is gone, or the event is stale or still invalid.
 pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Record>, Failure> {
     let record = match Record::read(&*replay.records, &row.id).await {
         Ok(record) => record,
         Err(RequeueError::Declined(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let held_back = record.event.is_none() || send_again::overtaken(replay, &record).await?.is_some();
+    let held_back = record.event.is_none()
+        || send_again::overtaken(replay, &record).await?.is_some()
+        || record.row.is_invalid() && invalid::stands_for(replay, &record.row, record.event.as_ref()).await?.is_err();
     Ok((!held_back).then_some(record))
 }
 
@@ -168,7 +170,7 @@ async fn next_page_or_end(replay: &Replay, batch: &Batch, rows: &[Row]) -> Resul
 /// batch may, never one more.
 async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Failure> {
     let now = replay.clock.now();
-    was_done(record.send(&*replay.records, &*replay.queue, |row| batch.again(row, now)).await)?;
+    was_done(send_again::send(replay, record, |row| batch.again(row, now)).await)?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! picked from, and its retention ends; so each dead letter becomes a record, and from then on
 //! operators work on records.
 
+mod invalid;
 mod lane;
 mod letters;
 mod lists;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::arrival::key::fingerprint;
+use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
 use shared::flows::{Effect, Guarantee};
 use shared::ledger::batch::Filter;
@@ -13,7 +14,7 @@ use tracing::info;
 
 use crate::lists::{MAX_LIMIT, oldest};
 use crate::operations::{Failure, decline};
-use crate::{Replay, row_version, send_again};
+use crate::{Replay, invalid, row_version, send_again};
 
 /// One event of a plan, as the operator saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -62,7 +63,10 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<Planned
     for id in ids {
         let record = Record::read(&*replay.records, id).await?;
         let overtaken = send_again::overtaken(replay, &record).await?;
-        plan.push(plan_of_event(replay, record, overtaken));
+        plan.push(match record.row.is_invalid() {
+            false => plan_of_event(replay, record, overtaken),
+            true => plan_of_invalid(replay, record, overtaken).await?,
+        });
     }
     Ok(plan)
 }
@@ -115,7 +119,20 @@ async fn apply_one(replay: &Replay, planned: &PlannedEvent, sign_off: SignOff<'_
     Ok(send_again::send_again(replay, &planned.id, Some(&planned.version), |row| row.replayed(sign_off, at)).await?)
 }
 
-fn plan_of_event(replay: &Replay, Record { row, event }: Record, overtaken: Option<String>) -> PlannedEvent {
+/// The plan for an invalid event: that of the event that it stands for.
+async fn plan_of_invalid(
+    replay: &Replay,
+    record: Record,
+    overtaken: Option<String>,
+) -> Result<PlannedEvent, Unavailable> {
+    let (event, blocked) = match invalid::stands_for(replay, &record.row, record.event.as_ref()).await? {
+        Ok(fit) => (Some(fit.event.clone()), fit.known_as(replay.clock.now()).or(overtaken)),
+        Err(declined) => (None, Some(declined.to_string())),
+    };
+    Ok(plan_of_event(replay, Record { event, ..record }, blocked))
+}
+
+fn plan_of_event(replay: &Replay, Record { row, event }: Record, held_back: Option<String>) -> PlannedEvent {
     let flow = replay.flows.flow(&row.flow);
     let plan = flow.zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
     let effects = flow.into_iter().flat_map(|flow| &flow.effects);
@@ -129,8 +146,8 @@ fn plan_of_event(replay: &Replay, Record { row, event }: Record, overtaken: Opti
         fates.map(|(effect, fate)| PlannedEffect { effect: effect.clone(), fate: fate.as_str() }).collect();
     let blocked = match (row.may_replay(), &event) {
         (Err(declined), _) => Some(declined.to_string()),
-        (Ok(()), None) => Some("its payload is not kept: it cannot be replayed now".to_owned()),
-        (Ok(()), Some(_)) => overtaken,
+        (Ok(()), None) if held_back.is_none() => Some("its payload is not kept: it cannot be replayed now".to_owned()),
+        (Ok(()), _) => held_back,
     };
     let blocked = blocked.or_else(|| {
         Some(format!("the outcome of `{}` is unknown: look in the partner's records, then `resolve` it", unknown?))

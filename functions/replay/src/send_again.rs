@@ -1,12 +1,13 @@
 //! Sending an event through the queue again, if it is not stale.
 
+use shared::arrival::invalid::InvalidBody;
 use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
 use shared::ledger::{Declined, Row};
 use shared::operate::requeue::{Record, RequeueError};
 use shared::operate::stale_guard;
 
-use crate::{Replay, row_version};
+use crate::{Replay, invalid, row_version};
 
 /// Sends a parked event through the queue again, as the row that `next` makes of it. If `seen` names a version
 /// of the row, another one is declined: the second of two operators hears of the first.
@@ -24,13 +25,27 @@ pub(crate) async fn send_again(
     if let Some(why) = overtaken(replay, &record).await? {
         return Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into());
     }
+    send(replay, record, next).await
+}
+
+/// Sends a parked event through the queue again: its own message, or that of the event that it stands for.
+pub(crate) async fn send(
+    replay: &Replay,
+    record: Record,
+    next: impl FnOnce(Row) -> Result<Row, Declined>,
+) -> Result<Row, RequeueError> {
+    if record.row.is_invalid() {
+        return invalid::send(replay, record, next).await;
+    }
     record.send(&*replay.records, &*replay.queue, next).await
 }
 
 /// The reason why an event is stale, if a newer one of its entity was applied.
 pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option<String>, Unavailable> {
-    match replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) {
-        Some((flow, event)) => stale_guard::overtaken(&*replay.latest, flow, event).await,
+    let Some((flow, kept)) = replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) else { return Ok(None) };
+    let event = if record.row.is_invalid() { InvalidBody::fitted(kept, flow).ok() } else { Some(kept.clone()) };
+    match event {
+        Some(event) => stale_guard::overtaken(&*replay.latest, flow, &event).await,
         None => Ok(None),
     }
 }

@@ -6,7 +6,7 @@ use shared::arrival::event::Event;
 use shared::arrival::key::Names;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::flows::contract::{Contract, SchemaViolation};
+use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows, IdAt};
 
 /// An event as a sender sends it.
@@ -44,11 +44,8 @@ impl SampleEvent {
 
     /// The event that the intake would make of it for a flow: validated, trimmed, keyed.
     pub(crate) fn event(&self, flow: &Flow, flows: &Flows, now: Timestamp) -> Result<Event, NotAccepted> {
-        let unknown = || NotAccepted("the event names a schema version that the flow does not have".into());
-        let version = flow.version_of(&self.body).ok_or_else(unknown)?;
-        let (_, schema) = flow.schemas().find(|(known, _)| *known == version).ok_or_else(unknown)?;
-        let contract = Contract::compile(schema).map_err(NotAccepted)?;
-        let payload = contract.admit(self.body.clone()).map_err(|violations| NotAccepted(sentence(&violations)))?;
+        let admitted = Contracts::of_flow(flow).admit(flow, self.body.clone());
+        let (version, payload) = admitted.map_err(|unfit| NotAccepted(unfit.why.to_string()))?;
         let id = self.id(flow, flows);
         let names = Names { id: id.as_deref(), idempotency_key: self.header("idempotency-key") };
         let made = Event::new(flow, version, payload, names, now, Trace::start(0, 0, 0));
@@ -69,13 +66,4 @@ impl SampleEvent {
 
 fn is_wrapped(fields: &Map<String, Value>) -> bool {
     fields.len() == 2 && fields.contains_key("body") && fields.get("headers").is_some_and(Value::is_object)
-}
-
-fn sentence(violations: &[SchemaViolation]) -> String {
-    let each: Vec<String> = violations.iter().map(|v| format!("{} breaks `{}`", place(&v.pointer), v.rule)).collect();
-    format!("the event does not match the schema: {}", each.join(", "))
-}
-
-fn place(pointer: &str) -> &str {
-    if pointer.is_empty() { "the event" } else { pointer }
 }

@@ -2,6 +2,7 @@
 
 pub mod delivery;
 pub mod event;
+pub mod invalid;
 pub mod key;
 pub mod secrets;
 pub mod signature;

@@ -1,11 +1,99 @@
 //! A flow's contract with its senders: the schema that an event must match, and nothing beyond it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::{Flow, Flows};
+use crate::base::mask::mask_name;
 use crate::base::suggest::suggest;
 use crate::base::wrong::Wrong;
+
+/// The compiled schemas of flows, by name and version. They are compiled once; clones share them.
+#[derive(Clone, Debug)]
+pub struct Contracts(Arc<BTreeMap<(String, u32), Contract>>);
+
+impl Contracts {
+    /// Compiles the schemas of parsed flows.
+    ///
+    /// # Panics
+    /// If a schema does not compile. [`Flows::parse`] lets none through.
+    pub fn of(flows: &Flows) -> Self {
+        Self::compile(flows.all())
+    }
+
+    /// Compiles the schemas of one parsed flow.
+    ///
+    /// # Panics
+    /// As [`Contracts::of`].
+    pub fn of_flow(flow: &Flow) -> Self {
+        Self::compile([flow])
+    }
+
+    fn compile<'f>(flows: impl IntoIterator<Item = &'f Flow>) -> Self {
+        let compile = |schema| Contract::compile(schema).expect("parsed flows have good schemas");
+        let of_flow = |flow: &'f Flow| {
+            flow.schemas().map(move |(version, schema)| ((flow.name.clone(), version), compile(schema)))
+        };
+        Self(Arc::new(flows.into_iter().flat_map(of_flow).collect()))
+    }
+
+    /// The version of the schema that an event of this flow means, and what that schema lists of the event.
+    pub fn admit(&self, flow: &Flow, event: Value) -> Result<(u32, Value), Unfit> {
+        let contract = |version| Some((version, self.0.get(&(flow.name.clone(), version))?));
+        match flow.version_of(&event).and_then(contract) {
+            Some((version, contract)) => Ok((version, contract.admit(event)?)),
+            None => Err(Unfit { event, why: Misfit::UnknownVersion }),
+        }
+    }
+}
+
+/// An event whose shape its flow does not take, given back with the reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unfit {
+    /// The event, as it came.
+    pub event: Value,
+    /// The reason.
+    pub why: Misfit,
+}
+
+/// The reason why a flow does not take the shape of an event. In words it names places and rules, and no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// The flow does not know the version of the schema that the event names.
+    #[error("the event names a schema version that the flow does not have")]
+    UnknownVersion,
+    /// The event breaks its schema.
+    #[error("the event does not match the schema: {}", told(.0))]
+    Broken(Vec<SchemaViolation>),
+}
+
+/// The most violations that are told in words.
+const MAX_TOLD: usize = 5;
+
+/// The longest place that is told in words.
+const MAX_PLACE: usize = 120;
+
+fn told(violations: &[SchemaViolation]) -> String {
+    let one = |v: &SchemaViolation| format!("{} breaks `{}`", place(&v.pointer), v.rule);
+    let mut all: Vec<String> = violations.iter().take(MAX_TOLD).map(one).collect();
+    if let Some(more @ 1..) = violations.len().checked_sub(MAX_TOLD) {
+        all.push(format!("and {more} more"));
+    }
+    all.join(", ")
+}
+
+/// A place in words. A name in it may be the sender's own, and then no plain one.
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() {
+        return "the event".into();
+    }
+    let steps = pointer.split('/').skip(1).map(|name| format!("/{}", mask_name(name)));
+    steps.collect::<String>().chars().take(MAX_PLACE).collect()
+}
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -49,10 +137,13 @@ impl Contract {
 
     /// Checks an event and drops every field that the schema does not list: data that no flow needs
     /// never enters.
-    pub fn admit(&self, event: Value) -> Result<Value, Vec<SchemaViolation>> {
+    pub fn admit(&self, event: Value) -> Result<Value, Unfit> {
         let violations: Vec<SchemaViolation> =
             self.validator.iter_errors(&event).take(MAX_VIOLATIONS).map(violation).collect();
-        if violations.is_empty() { Ok(trim(event, &[&self.schema], &self.schema)) } else { Err(violations) }
+        match violations.is_empty() {
+            true => Ok(trim(event, &[&self.schema], &self.schema)),
+            false => Err(Unfit { event, why: Misfit::Broken(violations) }),
+        }
     }
 }
 
@@ -169,10 +260,25 @@ mod tests {
             "required": ["id"],
             "properties": {"email": {"pattern": "@"}, "n": {"type": "integer"}}
         }));
-        let violations = contract.admit(json!({"email": "hunter2", "n": "three"})).expect_err("broken rules");
+        let event = json!({"email": "hunter2", "n": "three"});
+        let Unfit { event: given_back, why } = contract.admit(event.clone()).expect_err("broken rules");
+        assert_eq!(given_back, event);
+        let Misfit::Broken(violations) = why else { panic!("{why}") };
         let mut found: Vec<_> = violations.iter().map(|v| (v.pointer.as_str(), v.rule.as_str())).collect();
         found.sort_unstable();
         assert_eq!(found, [("", "required"), ("/email", "pattern"), ("/n", "type")]);
+    }
+
+    #[test]
+    fn in_words_a_violation_names_no_name_that_only_the_sender_knows() {
+        let contract = contract(json!({"additionalProperties": {"type": "integer"}}));
+        let event: Map<String, Value> =
+            (0..7).map(|n| (format!("ada{n}@example.com"), json!("x"))).chain([("plain".into(), json!(1))]).collect();
+        let told = contract.admit(Value::Object(event)).expect_err("broken rules").why.to_string();
+        assert!(told.starts_with("the event does not match the schema: /a*** breaks `type`, "), "{told}");
+        assert!(told.ends_with(", and 2 more") && !told.contains("example.com"), "{told}");
+        let deep = Misfit::Broken(vec![SchemaViolation { pointer: "/name".repeat(500), rule: "type".into() }]);
+        assert!(deep.to_string().len() < 200, "{deep}");
     }
 
     #[test]

@@ -208,6 +208,9 @@ pub struct Flow {
     /// The schemas of older versions that senders may still use.
     #[serde(default)]
     pub older: BTreeMap<u32, Value>,
+    /// What becomes of an event whose shape the schema does not take.
+    #[serde(default)]
+    pub on_invalid: OnInvalid,
     /// The key: two deliveries with the same key are the same event.
     pub key: Key,
     /// The ordering field: events that agree in it are processed in order.
@@ -244,6 +247,18 @@ pub struct Flow {
     pub effects: Vec<Effect>,
     /// The retry policy of the effects.
     pub retry: Policy,
+}
+
+/// What becomes of an event of a verified sender whose shape the schema does not take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnInvalid {
+    /// Its sender is told, and nothing is stored.
+    #[default]
+    Reject,
+    /// It is accepted and parked, to be replayed once the schema takes it.
+    Park,
 }
 
 /// The default maximum age. It is shorter than the queue's retention: a message that waits longer is lost.

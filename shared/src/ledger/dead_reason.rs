@@ -50,6 +50,8 @@ pub enum Reason {
     Orphaned,
     /// The message is not an event.
     Malformed,
+    /// The event broke its flow's schema, and the flow parks such events.
+    Invalid,
 }
 
 impl Reason {
@@ -69,6 +71,7 @@ impl Reason {
             Reason::Crashed => "crashed",
             Reason::Orphaned => "orphaned",
             Reason::Malformed => "malformed",
+            Reason::Invalid => "invalid",
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Death, Entry, Progress, Reason, Row, State};
+use super::{Death, Entry, Noop, Progress, Reason, Row, State};
 use crate::arrival::event::Event;
+use crate::base::id::EventId;
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
 
@@ -57,6 +58,40 @@ impl Row {
         let error = "the ledger has no row for this event".into();
         let death = Death { reason, effect: None, error, attempts: 0, at: now };
         Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) }
+    }
+
+    /// The row of an event that broke its flow's schema: parked from the start, for this error.
+    pub fn invalid(event: &Event, error: String, now: Timestamp) -> Self {
+        let death = Death { reason: Reason::Invalid, effect: None, error, attempts: 0, at: now };
+        let mut row = Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) };
+        row.note(now, "dead: invalid");
+        row.list(now);
+        row.note(now, "parked");
+        row
+    }
+
+    /// Whether the row is that of an event which broke its flow's schema, and waits for another schema.
+    pub fn is_invalid(&self) -> bool {
+        self.state == State::Dead && self.death.as_ref().is_some_and(|death| death.reason == Reason::Invalid)
+    }
+
+    /// The row of the event that an invalid one stands for, admitted by the replay that made `replayed` of the invalid
+    /// one's row. It is a replay from the start: it has lost its place, and newer events may have overtaken it.
+    pub fn admitted_by_replay(event: &Event, replayed: &Row) -> Self {
+        let mut row = Row::admitted(event, replayed.queued_at);
+        row.history.extend(replayed.history.last().cloned());
+        row
+    }
+
+    /// The replayed row of an invalid event, settled: the event that it stands for goes on under its own id. The
+    /// ledger forgets this row `ttl` from here.
+    #[must_use]
+    pub fn handed_over(mut self, to: &EventId, ttl: Duration) -> Self {
+        self.state = State::Noop;
+        self.noop = Some(Noop { guard: "on_invalid".into(), facts: json!({"replayed_as": to}) });
+        self.unlist();
+        self.expires_at = (self.queued_at + ttl).secs();
+        self
     }
 
     /// The row, parked for an operator. An event that the queue itself gave up on has no context: its workers

@@ -22,6 +22,10 @@ pub enum Admission {
 pub trait Admissions: Send + Sync {
     /// Writes a new event's row unless there is one already. One conditional write, no read.
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable>;
+
+    /// Writes the row of an event that is parked from the start, and its payload beside it, unless there is a row
+    /// already. Both are written or neither. Returns whether the event is new.
+    async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable>;
 }
 
 /// The processor's side of the ledger.

@@ -105,6 +105,14 @@ impl Admissions for ModelLedger {
             }
         }
     }
+
+    async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        let new = self.admit(row, now).await? == Admission::New;
+        if new {
+            self.keep(event, row.expires_at).await?;
+        }
+        Ok(new)
+    }
 }
 
 #[async_trait]

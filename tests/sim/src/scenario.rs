@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use futures::executor::block_on;
-use intake::Contracts;
 use serde_json::{Map, Value};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::contact::{BadContact, ContactUpsert, Contacts as _};
+use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows};
 use shared::model::ModelContacts;
 

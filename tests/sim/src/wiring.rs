@@ -174,6 +174,7 @@ impl ContainerStart {
             queue: ports.queue,
             limiter: Limiter::new(ports.sender_limits),
             secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
+            metrics: Box::new(ModelMetrics::default()),
             clock: Box::new(self.clock()),
             chance: Box::new(self.seat.scheduler.new_chance()),
             flows: self.version.flows,

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use intake::{Contracts, Intake, accept};
+use intake::{Intake, accept};
 use shared::adapters::aws::{DynamoLedger, SqsEvents, aws};
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
+use shared::flows::contract::Contracts;
 use shared::ledger::Rows;
 use shared::limits::rates::Limiter;
-use shared::model::{ModelChance, ModelClock, ModelLimits, ModelSecrets};
+use shared::model::{ModelChance, ModelClock, ModelLimits, ModelMetrics, ModelSecrets};
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::{NOW, flows, lead_of};
@@ -59,6 +60,7 @@ async fn intake_over(queues: &EmulatedQueues, ledger: &DynamoLedger, clock: Mode
         queue: Box::new(SqsEvents::new(&aws().await, queues.events_url())),
         limiter: Limiter::new(Box::new(ModelLimits::default())),
         secrets: Box::new(CachedSecrets::new(secrets, clock.clone())),
+        metrics: Box::new(ModelMetrics::default()),
         clock: Box::new(clock),
         chance: Box::new(ModelChance::seeded(7)),
     }

@@ -1,7 +1,7 @@
 //! Whatever stands in a flow file, it is taken, or refused in lines that name their file.
 
 use bolero::{TypeGenerator, check};
-use intake::Contracts;
+use shared::flows::contract::Contracts;
 use shared::flows::{File, Flows, Problems};
 
 use super::each;

@@ -27,6 +27,10 @@ impl Admissions for OutOfService {
     async fn admit(&self, _: &Row, _: Timestamp) -> Result<Admission, Unavailable> {
         Err(down())
     }
+
+    async fn admit_parked(&self, _: &Row, _: &Event, _: Timestamp) -> Result<bool, Unavailable> {
+        Err(down())
+    }
 }
 
 #[async_trait]
@@ -74,6 +78,10 @@ pub(crate) struct Slow;
 #[async_trait]
 impl Admissions for Slow {
     async fn admit(&self, _: &Row, _: Timestamp) -> Result<Admission, Unavailable> {
+        std::future::pending().await
+    }
+
+    async fn admit_parked(&self, _: &Row, _: &Event, _: Timestamp) -> Result<bool, Unavailable> {
         std::future::pending().await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use intake::{Contracts, Intake, Receipt, Rejection, accept, accept_batch};
+use intake::{Intake, Receipt, Rejection, accept, accept_batch};
 use processor::{Processor, process_batch};
 use replay::{Replay, park_batch};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use shared::base::id::EventId;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
 use shared::effects::enrichment::Findings;
+use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows};
 use shared::ledger::{Row, Rows};
 use shared::limits::pressure::Gate;
@@ -85,6 +86,7 @@ impl World {
             queue: Box::new(events.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),
             secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
+            metrics: Box::new(metrics.clone()),
             clock: Box::new(clock.clone()),
             chance: Box::new(chance.clone()),
         };

@@ -10,8 +10,12 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, Update};
+use aws_sdk_dynamodb::types::builders::PutBuilder;
+use aws_sdk_dynamodb::types::{
+    Put, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, TransactWriteItem, Update,
+};
 use futures::future::try_join_all;
 use serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value;
 
@@ -116,6 +120,13 @@ impl DynamoLedger {
         update.build().map_err(|error| Unavailable { port: PORT, why: error.to_string() })
     }
 
+    /// A put into the ledger's table, as one part of a transaction.
+    fn put(&self, put: PutBuilder) -> Result<TransactWriteItem, Unavailable> {
+        let put = put.table_name(&self.table).build();
+        let put = put.map_err(|error| Unavailable { port: PORT, why: error.to_string() })?;
+        Ok(TransactWriteItem::builder().put(put).build())
+    }
+
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
@@ -171,10 +182,7 @@ impl Admissions for DynamoLedger {
             .set_item(Some(item(row)?))
             .condition_expression(ADMISSIBLE)
             .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
-            .expression_attribute_values(":succeeded", text("succeeded"))
-            .expression_attribute_values(":noop", text("noop"))
-            .expression_attribute_values(":dropped", text("dropped"))
-            .expression_attribute_values(":now", number(now.secs()))
+            .set_expression_attribute_values(Some(admission_values(now)))
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match put.send().await {
             Ok(_) => Ok(Admission::New),
@@ -182,6 +190,21 @@ impl Admissions for DynamoLedger {
                 Some(row) => Ok(Admission::Duplicate(Box::new(row_of(row)?))),
                 None => Err(unavailable(PORT)(error)),
             },
+        }
+    }
+
+    /// The SDK sends its repetitions under one token, so that a write whose first try did land counts as new.
+    async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        let admission = Put::builder()
+            .condition_expression(ADMISSIBLE)
+            .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
+            .set_expression_attribute_values(Some(admission_values(now)));
+        let admission = self.put(admission.set_item(Some(item(row)?)))?;
+        let payload = self.put(Put::builder().set_item(Some(payload_item(event, row.expires_at)?)))?;
+        match self.client.transact_write_items().transact_items(admission).transact_items(payload).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if is_refused_admission(&error) => Ok(false),
+            Err(error) => Err(unavailable(PORT)(error)),
         }
     }
 }
@@ -247,11 +270,8 @@ impl Records for DynamoLedger {
     }
 
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
-        let mut item = key(&event.id, PAYLOAD);
-        item.insert("event".into(), text(&json(event)?));
-        item.insert("replay".into(), number(event.replay));
-        item.insert("expires_at".into(), number(expires_at));
-        self.client.put_item().table_name(&self.table).set_item(Some(item)).send().await.map_err(unavailable(PORT))?;
+        let put = self.client.put_item().table_name(&self.table).set_item(Some(payload_item(event, expires_at)?));
+        put.send().await.map_err(unavailable(PORT))?;
         Ok(())
     }
 
@@ -303,6 +323,25 @@ impl Change {
     }
 }
 
+/// The item of a parked event's payload.
+fn payload_item(event: &Event, expires_at: i64) -> Result<Item, Unavailable> {
+    let mut item = key(&event.id, PAYLOAD);
+    item.insert("event".into(), text(&json(event)?));
+    item.insert("replay".into(), number(event.replay));
+    item.insert("expires_at".into(), number(expires_at));
+    Ok(item)
+}
+
+/// The values that [`ADMISSIBLE`] names.
+fn admission_values(now: Timestamp) -> Item {
+    HashMap::from([
+        (":succeeded".into(), text("succeeded")),
+        (":noop".into(), text("noop")),
+        (":dropped".into(), text("dropped")),
+        (":now".into(), number(now.secs())),
+    ])
+}
+
 fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
     let mut values = HashMap::from([
         (":queued".into(), text("queued")),
@@ -349,6 +388,15 @@ fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item
         UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),
         _ => None,
     }
+}
+
+/// Whether a transaction was cancelled because its first part, the row, was not admissible.
+fn is_refused_admission<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
+        return false;
+    };
+    let row = cancelled.cancellation_reasons().first();
+    row.and_then(|reason| reason.code()) == Some("ConditionalCheckFailed")
 }
 
 fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {

@@ -20,6 +20,7 @@ impl Oracle {
             let row = self.row(id);
             if known.acknowledged {
                 self.settled(id, row.as_ref())?;
+                self.acted_on(&seen, id, known, row.as_ref())?;
             }
             if let Some(row) = &row {
                 self.truthful(row, partner)?;
@@ -41,6 +42,21 @@ impl Oracle {
             State::Dead if self.ledger.payload(id).is_none() => lost("is dead, but its payload is gone"),
             State::Dead => Ok(()),
             state => lost(&format!("is {} for ever", state.as_str())),
+        }
+    }
+
+    /// An event that was accepted in a shape that its flow did not take is another event now, of the same trace, and
+    /// that one is not lost either.
+    fn acted_on(&self, seen: &Seen, id: &EventId, known: &Known, row: Option<&Row>) -> Result<(), BrokenInvariant> {
+        let handed_over = row.is_some_and(|row| row.noop.as_ref().is_some_and(|noop| noop.guard == "on_invalid"));
+        if !handed_over {
+            return Ok(());
+        }
+        let of_its_trace = seen.events.iter().filter(|(other, event)| *other != id && event.trace == known.trace);
+        let rows: Vec<Row> = of_its_trace.filter_map(|(other, _)| self.row(other)).collect();
+        match rows.as_slice() {
+            [] => Err(violated(NOTHING_LOST, format!("{id} was replayed, and no event came of it"))),
+            rows => rows.iter().try_for_each(|row| self.settled(&row.id, Some(row))),
         }
     }
 

@@ -59,7 +59,8 @@ impl Oracle {
             return Ok(());
         }
         let name = after.noop.as_ref().map(|noop| noop.guard.as_str());
-        let mut guards = self.flows(&after.flow).flat_map(|flow| &flow.guards).map(Guard::name).chain(["approval"]);
+        let mut guards =
+            self.flows(&after.flow).flat_map(|flow| &flow.guards).map(Guard::name).chain(["approval", "on_invalid"]);
         match name {
             Some(name) if guards.any(|guard| guard == name) => Ok(()),
             _ => Err(violated(NOOP_NAMED, format!("{} is a no-op by {name:?}", after.id))),

@@ -70,7 +70,9 @@ impl Oracle {
     fn left_nothing(&self, seen: &Seen, id: &str) -> Result<(), BrokenInvariant> {
         let Some(Lane { batch, opened_at, .. }) = seen.lanes.get(id) else { return Ok(()) };
         let early = |row: &Row| seen.events.get(&row.id).is_some_and(|known| known.written_at < Some(*opened_at));
-        let held_back = |row: &Row| self.is_held_back(seen, row) || self.ledger.payload(&row.id).is_none();
+        let held_back = |row: &Row| {
+            self.is_held_back(seen, row) || self.ledger.payload(&row.id).is_none() || self.is_still_invalid(row)
+        };
         let left = |row: &Row| batch.takes(row) && early(row) && !held_back(row);
         match self.ledger.rows().into_iter().find(left) {
             Some(row) => Err(violated(LANE_ENDS, format!("{id} is done, and has not replayed {}", row.id))),

@@ -126,6 +126,7 @@ fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
         (Some(1), _, State::Running) => free && after.replay == before.replay,
         (Some(1), State::Dead | State::AwaitingApproval, State::Queued) => after.replay == before.replay + 1,
         (Some(1), State::AwaitingApproval, State::Noop) => after.parked.is_none(),
+        (Some(1), State::Dead, State::Noop) => before.is_invalid() && after.parked.is_none(),
         (Some(1), State::Dead | State::AwaitingApproval, State::Dropped) => after.parked.is_none(),
         // The queue gave up on it.
         (Some(1), _, State::Dead) => free && after.parked.is_some(),

@@ -2,6 +2,7 @@
 
 use futures::executor::block_on;
 use shared::arrival::event::Event;
+use shared::arrival::invalid::InvalidBody;
 use shared::base::id::EventId;
 use shared::ledger::{Row, State};
 use shared::operate::stale_guard;
@@ -39,6 +40,14 @@ impl Oracle {
             *last = (this.received_at, event.clone());
         }
         Ok(())
+    }
+
+    /// Whether some version of the flows that may be live does not take the shape of a parked event, or its sender has
+    /// sent it again in another.
+    pub(super) fn is_still_invalid(&self, row: &Row) -> bool {
+        let Some(kept) = self.ledger.payload(&row.id).filter(|_| row.is_invalid()) else { return false };
+        self.flows(&row.flow)
+            .any(|flow| InvalidBody::fitted(&kept, flow).map_or(true, |event| self.row(&event.id).is_some()))
     }
 
     /// Whether a replay is held back, because a newer event of its entity was applied or is just about to be

@@ -44,6 +44,11 @@ impl Admissions for SimLedger {
         };
         self.seat.call(PortCall::of("admit", short(row.id.as_str())), self.ledger.admit(row, now), tell).await?
     }
+
+    async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        let call = PortCall::of("admit parked", short(row.id.as_str()));
+        self.seat.call(call, self.ledger.admit_parked(row, event, now), told).await?
+    }
 }
 
 #[async_trait]

@@ -40,7 +40,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 54] = [
+pub(super) static ALL: [Mutant; 57] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -186,6 +186,18 @@ pub(super) static ALL: [Mutant; 54] = [
     }),
     Mutant::ports("a body that says no is a success", |p, _| ContainerPorts {
         partners: Box::new(others::NoIsYes(p.partners)),
+        ..p
+    }),
+    Mutant::ports("a parked shape is acknowledged and not kept", |p, _| ContainerPorts {
+        admissions: Box::new(others::ParksNothing(p.admissions)),
+        ..p
+    }),
+    Mutant::ports("a parked shape is kept without its payload", |p, _| ContainerPorts {
+        admissions: Box::new(others::ParksTheRowAlone(p.admissions)),
+        ..p
+    }),
+    Mutant::ports("a parked shape is settled and not sent", |p, _| ContainerPorts {
+        queue: Box::new(queues::NoReplayOf("shaped", p.queue)),
         ..p
     }),
 ];

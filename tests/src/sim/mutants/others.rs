@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use serde_json::json;
+use shared::arrival::event::Event;
 use shared::base::errors::Unavailable;
 use shared::base::time::Timestamp;
 use shared::effects::outcome::NoAnswer;
@@ -25,6 +26,38 @@ impl Admissions for Overwriting {
             self.0.overwrite(row);
         }
         Ok(Admission::New)
+    }
+
+    async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        self.1.admit_parked(row, event, now).await
+    }
+}
+
+/// Says that it has parked an event, and has not.
+pub(super) struct ParksNothing(pub(super) Box<dyn Admissions>);
+
+#[async_trait]
+impl Admissions for ParksNothing {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        self.0.admit(row, now).await
+    }
+
+    async fn admit_parked(&self, _: &Row, _: &Event, _: Timestamp) -> Result<bool, Unavailable> {
+        Ok(true)
+    }
+}
+
+/// Parks the row of an event, and not its payload.
+pub(super) struct ParksTheRowAlone(pub(super) Box<dyn Admissions>);
+
+#[async_trait]
+impl Admissions for ParksTheRowAlone {
+    async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
+        self.0.admit(row, now).await
+    }
+
+    async fn admit_parked(&self, row: &Row, _: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        Ok(self.0.admit(row, now).await? == Admission::New)
     }
 }
 

@@ -20,19 +20,23 @@ type Held = Arc<Mutex<Option<(Row, Timestamp)>>>;
 pub(super) fn send_first(ports: ContainerPorts, _: &Models) -> ContainerPorts {
     let (held, admissions): (Held, Arc<dyn Admissions>) = (Held::default(), ports.admissions.into());
     ContainerPorts {
-        admissions: Box::new(Later(Arc::clone(&held))),
+        admissions: Box::new(Later(Arc::clone(&held), Arc::clone(&admissions))),
         queue: Box::new(Sooner(ports.queue, held, admissions)),
         ..ports
     }
 }
 
-struct Later(Held);
+struct Later(Held, Arc<dyn Admissions>);
 
 #[async_trait]
 impl Admissions for Later {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
         *self.0.lock().expect("nobody panics") = Some((row.clone(), now));
         Ok(Admission::New)
+    }
+
+    async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        self.1.admit_parked(row, event, now).await
     }
 }
 
@@ -80,6 +84,20 @@ impl Queue for SameId {
         let body = serde_json::to_string(event).expect("an event is JSON");
         self.0.put(&event.group, event.id.as_str(), &body, BTreeMap::new());
         Ok(())
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
+        self.1.send_all(events).await
+    }
+}
+
+/// Says that it has sent the replays of one flow, and has not.
+pub(super) struct NoReplayOf(pub(super) &'static str, pub(super) Box<dyn Queue>);
+
+#[async_trait]
+impl Queue for NoReplayOf {
+    async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        if event.flow == self.0 && event.is_replay() { Ok(()) } else { self.1.send(event).await }
     }
 
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {

@@ -1,0 +1,79 @@
+//! Events that broke their flow's schema, where the flow parks them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::event::Event;
+use super::key::{KeyError, Names};
+use crate::base::id::{EventId, Parts};
+use crate::base::time::Timestamp;
+use crate::base::trace::Trace;
+use crate::flows::contract::{Contracts, Misfit};
+use crate::flows::{Flow, Header, Part};
+
+/// The body of an event that broke its flow's schema, whole, and the names that a key may read beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InvalidBody {
+    body: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<String>,
+}
+
+/// The reason why a parked event is still not one that its flow takes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StillInvalid {
+    /// The flow does not take its shape.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// It cannot be keyed.
+    #[error(transparent)]
+    Unkeyed(#[from] KeyError),
+    /// What is kept is no such body.
+    #[error("what is kept of the event cannot be read")]
+    Unreadable,
+}
+
+impl InvalidBody {
+    /// A body as its sender sent it.
+    pub fn new(body: Value, names: Names<'_>) -> Self {
+        let [id, idempotency_key] = [names.id, names.idempotency_key].map(|name| name.map(str::to_owned));
+        InvalidBody { body, id, idempotency_key }
+    }
+
+    /// The event that stands for the body until its flow takes it. It is never sent.
+    pub fn into_event(self, flow: &Flow, received_at: Timestamp, trace: Trace) -> Event {
+        let id = self.event_id(flow);
+        Event {
+            group: id.to_string(),
+            id,
+            flow: flow.name.clone(),
+            version: flow.version,
+            source: flow.on.source.clone(),
+            received_at,
+            trace,
+            replay: 0,
+            payload: json!(self),
+        }
+    }
+
+    /// The id of the event that stands for the body: two deliveries of the same body are the same event, unless the
+    /// flow's key reads a name in which they differ.
+    fn event_id(&self, flow: &Flow) -> EventId {
+        let reads_id = flow.key.fields.iter().any(|field| field.part == Part::Id);
+        let id = self.id.as_deref().filter(|_| reads_id);
+        let header = self.idempotency_key.as_deref().filter(|_| flow.key.header != Header::Ignored);
+        let hash = Parts::new("invalid").and(&flow.name).and(&self.body.to_string());
+        hash.and(id.unwrap_or_default()).and(header.unwrap_or_default()).id()
+    }
+
+    /// The event that a parked one stands for, if its flow takes it by now. It was received when the parked one was.
+    pub fn fitted(parked: &Event, flow: &Flow) -> Result<Event, StillInvalid> {
+        let kept: InvalidBody = serde_json::from_value(parked.payload.clone()).map_err(|_| StillInvalid::Unreadable)?;
+        let admitted = Contracts::of_flow(flow).admit(flow, kept.body);
+        let (version, payload) = admitted.map_err(|unfit| unfit.why)?;
+        let names = Names { id: kept.id.as_deref(), idempotency_key: kept.idempotency_key.as_deref() };
+        Ok(Event::new(flow, version, payload, names, parked.received_at, parked.trace.clone())?)
+    }
+}
