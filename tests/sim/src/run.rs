@@ -41,7 +41,8 @@ impl Simulation {
 #[derive(Clone)]
 pub struct RunSetup {
     pub(crate) scenario: Arc<Scenario>,
-    pub(crate) versions: Vec<FlowsVersion>,
+    /// The versions of the flows that are deployed, one after the other.
+    pub versions: Vec<FlowsVersion>,
     pub(crate) senders: Vec<Sender>,
     /// What every choice within the run is drawn from.
     pub seed: u64,

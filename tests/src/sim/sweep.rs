@@ -85,6 +85,18 @@ fn one_fault_at_every_call_of_what_operators_do_1() {
     operate(2, 1);
 }
 
+/// What was parked for its shape, while operators try again and again, and another version of the flow is deployed.
+#[test]
+fn one_fault_at_every_call_of_a_shape_that_is_taken_later() {
+    let setup = |plan| {
+        let mut setup = OURS.calm("shaped", plan).expect("a flow of ours");
+        setup.versions = OURS.scenario().versions.clone();
+        setup.shift = OperatorShift::Script(vec![TakeOneOn, OpenBatch, TakeOneOn, MakePlan, ApplyPlan, TakeOneOn]);
+        setup
+    };
+    println!("{} runs, each with one fault at one call", every_fault("shaped", setup, 1, 0));
+}
+
 /// The same seed is the same run, line by line, batches included.
 #[test]
 fn a_seed_is_replayed_exactly() {

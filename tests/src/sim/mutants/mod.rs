@@ -197,7 +197,7 @@ pub(super) static ALL: [Mutant; 57] = [
         ..p
     }),
     Mutant::ports("a parked shape is settled and not sent", |p, _| ContainerPorts {
-        queue: Box::new(queues::NoReplayOf("shaped", p.queue)),
+        queue: Box::new(queues::NoParkedShapes(p.queue)),
         ..p
     }),
 ];
