@@ -146,3 +146,26 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     assert_eq!(off["board"].as_object().map(|board| board.len()), Some(1), "nothing is left on: {off}");
     sleep(SWITCHED).await;
 }
+
+/// The flow of abandoned carts parks what its schema does not take.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_cart_in_another_shape_is_acknowledged_and_parked_with_the_places() {
+    let system = System::take().await;
+    let email = format!("{}@example.com", unique());
+    let id = cart(&system, &email, json!({"total": "84.00"})).await;
+    let again = cart(&system, &email, json!({"total": "84.00"})).await;
+    assert_ne!(id, again, "another customer id, another body");
+    let line = system.until_parked(&id).await;
+    assert_eq!(line["reason"], "invalid", "{line}");
+    assert_eq!(line["error"], "the event does not match the schema: /total breaks `type`", "{line}");
+    let page = system.show(&id).await;
+    assert!(page["preview"].to_string().contains("total") && !page.to_string().contains(&email), "{page}");
+
+    let declined = system.operate(by_ada(json!({"op": "replay", "id": id}))).await;
+    assert!(declined["error"].as_str().is_some_and(|why| why.contains("/total breaks `type`")), "{declined}");
+    for id in [id, again] {
+        let dropped = system.operate(by_ada(json!({"op": "drop", "id": id}))).await;
+        assert_eq!(dropped["state"], "dropped", "{dropped}");
+    }
+}

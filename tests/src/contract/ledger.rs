@@ -42,6 +42,8 @@ on_model_and_emulator!(
     a_late_write_undoes_nothing_and_a_repeated_one_is_harmless,
     a_row_that_moved_on_is_not_replaced,
     a_payload_is_kept_and_forgotten,
+    what_is_parked_from_the_start_has_its_payload_and_is_new_once,
+    of_many_parked_at_once_one_is_new,
     numbers_come_back_as_they_were_written,
     the_parked_are_listed_newest_first_until_they_are_claimed,
     the_parked_wait_oldest_first_within_a_time,
@@ -223,6 +225,33 @@ async fn a_row_that_moved_on_is_not_replaced(ledger: impl Ledger) {
     assert_eq!(ledger.replace(None, &record).await, Ok(()), "the SDK repeated it");
     assert_eq!(row(&ledger, &unknown.id).await, record);
     tidy_up(&ledger, &[&event.id, &unknown.id]).await;
+}
+
+async fn what_is_parked_from_the_start_has_its_payload_and_is_new_once(ledger: impl Ledger) {
+    let event = fresh("invalid");
+    let row = Row::invalid(&event, "/data breaks `required`".into(), NOW);
+    assert_eq!(ledger.admit_parked(&row, &event, NOW).await, Ok(true));
+    assert_eq!(ledger.row(&event.id).await, Ok(Some(row.clone())));
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event.clone())));
+
+    let other = Event { payload: json!({"another": "payload"}), ..event.clone() };
+    assert_eq!(ledger.admit_parked(&row, &other, NOW).await, Ok(false));
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event.clone())), "a duplicate writes nothing");
+    let dropped = row.clone().dropped(ADA, Duration::from_secs(300), NOW).expect("it is dead");
+    ledger.replace(Some(&row), &dropped).await.expect("an answer");
+    ledger.forget(&event).await.expect("an answer");
+    assert_eq!(ledger.admit_parked(&row, &event, NOW).await, Ok(false));
+    assert_eq!(ledger.kept(&event.id).await, Ok(None), "what is settled is not kept again");
+}
+
+async fn of_many_parked_at_once_one_is_new(ledger: impl Ledger) {
+    let event = fresh("invalid-at-once");
+    let row = Row::invalid(&event, "/data breaks `required`".into(), NOW);
+    let admitted = join_all((0..8).map(|_| ledger.admit_parked(&row, &event, NOW))).await;
+    // Transactions at the same item may conflict: then the sender is asked to send it again.
+    assert!(admitted.iter().filter(|new| **new == Ok(true)).count() <= 1, "{admitted:?}");
+    assert!(ledger.admit_parked(&row, &event, NOW).await.is_ok());
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event)));
 }
 
 async fn a_payload_is_kept_and_forgotten(ledger: impl Ledger) {

@@ -9,6 +9,7 @@ mod flows;
 mod hostile;
 mod http;
 mod intake;
+mod invalid;
 mod lane;
 mod log;
 mod pressure;
