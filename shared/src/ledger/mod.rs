@@ -12,6 +12,9 @@
 //!                   └──────── replay ── dead ───────── drop ─────▶ dropped
 //! ```
 //!
+//! An event that broke its flow's schema is born `dead`, where the flow parks such events. Its replay admits the event
+//! that it stands for under another id, and makes a `noop` of this row.
+//!
 //! The transitions are pure functions in this room; an adapter only writes their result, under one named
 //! condition each. Every claim and every replay raises the row's `epoch`, and every write names the
 //! epoch that it believes in: a worker that outlived its lease finds another epoch and can change
