@@ -371,11 +371,7 @@ async fn replay_one(
     let now = replay.clock.now();
     let next = send_again::send_again(replay, id, seen, |row| row.replayed(sign_off, now)).await?;
     info!(event = %next.id, replay = next.replay, by = sign_off.by, "the event is on its way through the queue again");
-    let mut answer = json!({"id": id, "state": next.state.as_str(), "replay": next.replay});
-    if next.id != *id {
-        answer["replayed_as"] = json!(next.id);
-    }
-    Ok(answer)
+    Ok(view::replayed(id, &next))
 }
 
 /// Answers questions. Each has its own fate: one that is declined does not hold back the others.

@@ -14,7 +14,7 @@ use tracing::info;
 
 use crate::lists::{MAX_LIMIT, oldest};
 use crate::operations::{Failure, decline};
-use crate::{Replay, invalid, row_version, send_again};
+use crate::{Replay, invalid, row_version, send_again, view};
 
 /// One event of a plan, as the operator saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -101,7 +101,7 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<
     let mut applied = Vec::new();
     for planned in &plan {
         applied.push(match apply_one(replay, planned, sign_off).await {
-            Ok(row) => json!({"id": row.id, "state": row.state, "replay": row.replay}),
+            Ok(row) => view::replayed(&planned.id, &row),
             Err(failure) => failure.answer_for(&planned.id),
         });
     }

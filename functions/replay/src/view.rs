@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::arrival::event::Event;
+use shared::base::id::EventId;
 use shared::base::mask::preview;
 use shared::ledger::{Entry, Moment, Progress, Row};
 
@@ -46,6 +47,16 @@ pub(crate) fn page(row: &Row, kept: Option<&Event>) -> Value {
         page["preview"] = json!(preview(&event.payload));
     }
     page
+}
+
+/// The answer to the replay of this event, by the row that is on its way. An event that was invalid goes on under
+/// another id.
+pub(crate) fn replayed(id: &EventId, row: &Row) -> Value {
+    let mut answer = json!({"id": id, "state": row.state, "replay": row.replay});
+    if row.id != *id {
+        answer["replayed_as"] = json!(row.id);
+    }
+    answer
 }
 
 fn effect(entry: &Entry) -> Value {

@@ -83,7 +83,10 @@ impl EventOutcomes {
     /// The outcomes for people, a line for each event.
     pub(crate) fn as_text(&self, done: &str) -> String {
         let one = |(id, outcome): &(String, EventOutcome)| match outcome {
-            EventOutcome::Done(_) => format!("{} {id}\n", output::styled(output::GOOD, done)),
+            EventOutcome::Done(answer) => {
+                let other = answer["replayed_as"].as_str().map(|other| format!(" as {}", output::printable(other)));
+                format!("{} {id}{}\n", output::styled(output::GOOD, done), other.unwrap_or_default())
+            }
             EventOutcome::Declined(why) => {
                 format!("{} {id}: {}\n", output::styled(output::BAD, "declined"), output::printable(why))
             }

@@ -68,6 +68,7 @@ fn facts(page: &Value) -> String {
         ("state", Some(printable(&line.state))),
         ("last error", error),
         ("guard", noop),
+        ("goes on as", page["noop"]["facts"]["replayed_as"].as_str().map(printable)),
         ("approval", ask),
         ("source", Some(word(&page["source"]))),
         ("received", Some(word(&page["received_at"]))),
