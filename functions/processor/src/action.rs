@@ -1,7 +1,9 @@
 //! Actions of effects: a call, an upsert, a decision; and the lookup of whether a call happened.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
-use shared::effects::contact::ContactUpsert;
+use shared::effects::contact::{ContactUpsert, Upserted};
 use shared::effects::outcome::{LookupOutcome, Outcome, classify, read_lookup};
 use shared::effects::request::RequestParts;
 use shared::flows::template::TemplateError;
@@ -10,6 +12,7 @@ use shared::ledger::{Doubt, Row, SignOff};
 use shared::limits::pressure::CallEnd;
 use shared::operate::approval;
 use shared::operate::requeue::RequeueError;
+use tracing::info;
 
 use crate::partner::{send, token};
 use crate::work::{Processor, Work};
@@ -63,6 +66,8 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
 }
 
 /// Creates or changes a contact. An upsert can be repeated without harm, so its failure leaves no doubt.
+///
+/// Its moment is the row's: that of the first delivery. A later copy of the event may be on the queue in its place.
 async fn upsert_contact(
     work: &Work<'_>,
     flow: &Flow,
@@ -80,12 +85,22 @@ async fn upsert_contact(
         .map(|(name, value)| Ok((name.clone(), value.render(&scope)?)))
         .collect::<Result<_, TemplateError>>()?;
     Ok(match ContactUpsert::new(&tenant, &email, &fields) {
-        Ok(upsert) => match processor.contacts.upsert(&upsert, &event.id, event.received_at).await {
-            Ok(upserted) => Outcome::Done(json!({"id": upserted.id, "created": upserted.created})),
+        Ok(upsert) => match processor.contacts.upsert(&upsert, &event.id, row.received_at).await {
+            Ok(Upserted { id, created, overtaken, .. }) => {
+                log_overtaken(work, &overtaken);
+                Outcome::Done(json!({"id": id, "created": created}))
+            }
             Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None },
         },
         Err(bad) => Outcome::Terminal(bad.to_string()),
     })
+}
+
+fn log_overtaken(work: &Work<'_>, overtaken: &BTreeSet<String>) {
+    if !overtaken.is_empty() {
+        let (event, flow, trace_id) = work.ids();
+        info!(event, flow, trace_id, fields = ?overtaken, "the contact keeps these fields as a newer event set them");
+    }
 }
 
 /// Applies a human's answer to the event that awaits it. An answer that comes too late, or twice, is done

@@ -2,14 +2,19 @@
 //!
 //! An upsert is idempotent by construction. It names the contact by tenant and email, sets fields to given
 //! values, and carries the moment and the id of its event, not of its call. So the same upsert
-//! twice leaves the same contact and gives the same answer, and one write without a condition is enough.
+//! twice leaves the same contact and gives the same answer.
 //!
-//! Deliberately absent: an email in a key, a log or an error; fields that are lists or objects; a
-//! comparison with the stored contact. The queue's groups bring a contact's events in order, and replay
-//! holds back an event that a newer one has overtaken.
+//! Each field keeps the [`Stamp`] of its last change. An event that is retried or replayed changes no field that a
+//! newer event has set or removed, and still changes the others. The queue's groups cannot promise that: two spellings
+//! of one email are two groups, and a parked event has left its group.
+//!
+//! Deliberately absent: an email in a key, a log or an error; fields that are lists or objects; a read before the
+//! write. One conditional write decides, and returns the contact where it was not made.
+
+mod stored;
 
 use async_trait::async_trait;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +24,9 @@ use crate::base::errors::Unavailable;
 use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
 use crate::flows::{MAX_FIELD_NAME, is_field_name};
+use crate::ledger::SignOff;
+
+pub use stored::{Contact, Stamp};
 
 /// A contact's id: the SHA-256 of its tenant and its normalised email, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -53,6 +61,7 @@ pub struct ContactUpsert {
     tenant: String,
     email: String,
     changes: BTreeMap<String, Option<Scalar>>,
+    sign_off: Option<String>,
 }
 
 /// The value of a contact's field.
@@ -78,6 +87,8 @@ pub struct Upserted {
     pub created: bool,
     /// The contact's fields, as they are now.
     pub fields: Fields,
+    /// The fields that the upsert left alone, because a newer change has set or removed them.
+    pub overtaken: BTreeSet<String>,
 }
 
 /// The reason why an upsert is not usable. It names no values.
@@ -111,7 +122,21 @@ impl ContactUpsert {
         let id = ContactId::of(tenant, email)?;
         let email = normalized(email)?;
         let changes = fields.iter().map(|(name, value)| change(name, value)).collect::<Result<_, _>>()?;
-        Ok(Self { id, tenant: tenant.to_owned(), email, changes })
+        Ok(Self { id, tenant: tenant.to_owned(), email, changes, sign_off: None })
+    }
+
+    /// The same upsert, signed by the operator who makes it.
+    #[must_use]
+    pub fn signed(mut self, sign_off: SignOff<'_>, now: Timestamp) -> Self {
+        self.sign_off = Some(format!("{now} by {}: {}", sign_off.by, sign_off.why));
+        self
+    }
+
+    /// The same upsert without some of its fields.
+    #[must_use]
+    pub fn without(mut self, names: &BTreeSet<String>) -> Self {
+        self.changes.retain(|name, _| !names.contains(name));
+        self
     }
 
     /// The contact's id.
@@ -133,6 +158,11 @@ impl ContactUpsert {
     pub fn changes(&self) -> impl Iterator<Item = (&str, Option<&Scalar>)> {
         self.changes.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
     }
+
+    /// The operator who makes the upsert, and why, where an operator does.
+    pub fn sign_off(&self) -> Option<&str> {
+        self.sign_off.as_deref()
+    }
 }
 
 /// Without values: they are a person's.
@@ -148,22 +178,28 @@ impl fmt::Debug for ContactUpsert {
 /// Without values: they are a person's.
 impl fmt::Debug for Upserted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, created, fields } = self;
-        let fields = &fields.keys();
-        f.debug_struct("Upserted").field("id", id).field("created", created).field("fields", fields).finish()
+        let Self { id, created, fields, overtaken } = self;
+        let mut shown = f.debug_struct("Upserted");
+        shown.field("id", id).field("created", created).field("fields", &fields.keys());
+        shown.field("overtaken", overtaken).finish()
     }
 }
 
 /// The store of contacts.
 #[async_trait]
 pub trait Contacts: Send + Sync {
-    /// Creates a contact or changes the fields that are named. `by` and `at` are the event's id and the moment when
-    /// it was received, so that the same upsert again changes nothing and gives the same answer. One
-    /// write, no condition.
+    /// Creates a contact, or changes the fields that are named and that no newer change has set or removed. `by` and
+    /// `at` are the event's id and the moment when its first delivery was received, so that the same upsert again
+    /// changes nothing and gives the same answer. One write where no field is overtaken.
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable>;
 
+    /// The contact as it is now, or `None` if there is no such contact.
+    async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable>;
+
     /// The contact's fields as they are now, or `None` if there is no such contact.
-    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable>;
+    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+        Ok(self.read(id).await?.map(|contact| contact.fields))
+    }
 }
 
 /// The email in its normal form: trimmed, in lower case.

@@ -40,7 +40,7 @@ fn consented(consent: &Consent, contact: Option<&Fields>) -> Judgement {
     let Some(fields) = contact else {
         return Judgement::Block(json!({"channel": consent.channel, "contact": "unknown"}));
     };
-    match fields.get(&format!("consent_{}", consent.channel)) {
+    match fields.get(&consent.field()) {
         Some(Scalar::Bool(true)) => Judgement::Pass,
         Some(_) => Judgement::Block(json!({"channel": consent.channel, "consent": "withheld"})),
         None => Judgement::Block(json!({"channel": consent.channel, "consent": "never given"})),

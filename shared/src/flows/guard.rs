@@ -34,6 +34,13 @@ pub struct Consent {
     pub channel: String,
 }
 
+impl Consent {
+    /// The contact's field that says whether it consents.
+    pub fn field(&self) -> String {
+        format!("consent_{}", self.channel)
+    }
+}
+
 /// A guard on frequency: at most so many events reach one entity on one channel in any stretch of time this long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]

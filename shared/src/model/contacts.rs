@@ -9,7 +9,7 @@ use super::locked;
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Upserted};
+use crate::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Stamp, Upserted};
 
 /// The contacts in memory.
 #[derive(Clone, Default)]
@@ -20,11 +20,6 @@ struct Table {
     contacts: BTreeMap<ContactId, Contact>,
     writes: usize,
     down: bool,
-}
-
-struct Contact {
-    created_by: EventId,
-    fields: Fields,
 }
 
 impl ModelContacts {
@@ -42,33 +37,34 @@ impl ModelContacts {
     pub fn down(&self, down: bool) {
         locked(&self.0).down = down;
     }
+
+    /// Changes a contact by no rules at all.
+    pub fn tamper(&self, id: &ContactId, change: impl FnOnce(&mut Contact)) {
+        if let Some(contact) = locked(&self.0).contacts.get_mut(id) {
+            change(contact);
+        }
+    }
 }
 
 #[async_trait]
 impl Contacts for ModelContacts {
-    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, _at: Timestamp) -> Result<Upserted, Unavailable> {
+    async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         let mut table = locked(&self.0);
         table.writes += 1;
         if table.down {
             return Err(Unavailable { port: "the contacts", why: "down".into() });
         }
-        let new = || Contact { created_by: by.clone(), fields: BTreeMap::new() };
-        let contact = table.contacts.entry(upsert.id().clone()).or_insert_with(new);
-        for (name, value) in upsert.changes() {
-            match value {
-                Some(value) => drop(contact.fields.insert(name.to_owned(), value.clone())),
-                None => drop(contact.fields.remove(name)),
-            }
-        }
-        let created = contact.created_by == *by;
-        Ok(Upserted { id: upsert.id().clone(), created, fields: contact.fields.clone() })
+        let id = upsert.id().clone();
+        let contact = table.contacts.entry(id.clone()).or_insert_with(|| Contact::created_by(by));
+        let overtaken = contact.apply(upsert, &Stamp::of(by, at));
+        Ok(Upserted { id, created: contact.created_by == *by, fields: contact.fields.clone(), overtaken })
     }
 
-    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
+    async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
         let table = locked(&self.0);
         if table.down {
             return Err(Unavailable { port: "the contacts", why: "down".into() });
         }
-        Ok(table.contacts.get(id).map(|contact| contact.fields.clone()))
+        Ok(table.contacts.get(id).cloned())
     }
 }

@@ -104,7 +104,10 @@ impl FieldValue {
             FieldValue::Moment { apart } => Some(json!(numbers.moment(*apart).to_string())),
             FieldValue::Cycle(values) => {
                 let place = numbers.event.checked_rem(values.len() as u64)?;
-                values.get(usize::try_from(place).ok()?).cloned()
+                match values.get(usize::try_from(place).ok()?)? {
+                    Value::String(text) => Some(json!(numbers.written_in(text))),
+                    value => Some(value.clone()),
+                }
             }
             FieldValue::Question => numbers.answer.map(|answer| json!(answer.question)),
             FieldValue::Decision { yes, no } => numbers.answer.map(|answer| if answer.yes { yes } else { no }.clone()),

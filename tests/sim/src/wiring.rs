@@ -42,7 +42,8 @@ pub struct Models {
     pub(crate) pressure: ModelPressure,
     pub(crate) budgets: ModelBudgets,
     pub(crate) board: ModelDocument<Board>,
-    pub(crate) contacts: ModelContacts,
+    /// The contacts.
+    pub contacts: ModelContacts,
     pub(crate) caps: ModelCaps,
     pub(crate) latest: ModelLatest,
     pub(crate) batches: ModelDocument<Batches>,

@@ -12,6 +12,9 @@ pub(super) const ENTITIES: u64 = 8;
 /// The address of an entity.
 pub(super) const EMAIL: &str = "entity{entity}@example.com";
 
+/// The same address, as senders spell it.
+pub(super) const SPELLINGS: [&str; 3] = [EMAIL, "Entity{entity}@Example.com", " ENTITY{entity}@EXAMPLE.COM "];
+
 /// The contacts that are known when a run begins.
 pub(super) fn known() -> Vec<KnownContact> {
     let of = |tenant: &'static str| (0..ENTITIES).filter_map(move |entity| contact(tenant, entity));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shared::flows::{Flow, Flows};
 use sim::{EventRecipe, FieldValue};
 
-use super::contacts::EMAIL;
+use super::contacts::{EMAIL, SPELLINGS};
 use crate::fixtures::{root, sources};
 
 /// The recipe of each flow, by its name.
@@ -20,7 +20,7 @@ pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
 /// event and whom it is about. Some events are worth more than others, and want an approval.
 fn recipe(flow: &Flow) -> EventRecipe {
     let event_type = &flow.on.event_type;
-    let own = || json!({"type": event_type, "data": {"event_id": "", "entity": "", "agrees": true, "large": true}});
+    let own = || json!({"type": event_type, "data": {"event_id": "", "entity": "", "address": "", "agrees": true, "large": true}});
     let payload = SHIPPED_PAYLOADS.get(event_type.as_str()).cloned().unwrap_or_else(own);
     let data = if payload.get("data").is_some() { "/data" } else { "" };
     let fields = fields().map(|(name, value)| (format!("{data}/{name}"), value));
@@ -31,7 +31,8 @@ fn recipe(flow: &Flow) -> EventRecipe {
 /// Whatever a payload of ours may hold that differs from event to event.
 fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
     let cycle = |values: &[Value]| FieldValue::Cycle(values.to_vec());
-    let agrees = || cycle(&[json!(false), json!(true), json!(true)]);
+    let consent = [json!(false), json!(true), json!(true)];
+    let agrees = [consent.as_slice(), &[json!(null), json!(true)]].concat();
     let total = [[84; 6].as_slice(), &[10]].concat().into_iter().map(Value::from).collect();
     let fields = [
         ("event_id", FieldValue::text("evt-{event}")),
@@ -44,8 +45,9 @@ fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
         ("total", FieldValue::Cycle(total)),
         ("discount_percent", cycle(&[json!(40), json!(10)])),
         ("large", cycle(&[json!(true), json!(false)])),
-        ("agrees", agrees()),
-        ("consent_email", agrees()),
+        ("address", cycle(&SPELLINGS.map(Value::from))),
+        ("agrees", cycle(&agrees)),
+        ("consent_email", cycle(&consent)),
         ("actions/0/value", FieldValue::Question),
         ("actions/0/action_id", FieldValue::Decision { yes: json!("approve"), no: json!("reject") }),
     ];

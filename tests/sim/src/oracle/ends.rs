@@ -28,6 +28,7 @@ impl Oracle {
         }
         in_order(&seen, partner, self)?;
         self.within_caps(&seen, partner)?;
+        self.newest_words_stand(&seen)?;
         self.within_lane_rates(&seen)?;
         self.within_rates(&seen)
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use futures::executor::block_on;
 use serde_json::Value;
 use shared::arrival::event::Event;
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap;
-use shared::effects::contact::{ContactId, Contacts as _, Fields};
+use shared::effects::contact::{ContactId, ContactUpsert, Contacts as _, Fields};
 use shared::effects::guard::{Judgement, judge};
 use shared::flows::{Cap, Flow, Guard};
 use shared::ledger::{Row, State};
@@ -21,9 +22,10 @@ use crate::run::BrokenInvariant;
 const ON_ITS_WAY: Duration = Duration::from_secs(15);
 
 impl Oracle {
-    /// A contact is changed. This is what was known of it before.
-    pub(crate) fn contact_changed(&self, id: &ContactId, before: Option<Fields>, now: Timestamp) {
-        self.seen().contacts.push((now, id.clone(), before));
+    /// A contact is changed by an event. This is what was known of it before.
+    pub(crate) fn contact_changed(&self, upsert: &ContactUpsert, by: &EventId, before: Option<Fields>, now: Timestamp) {
+        self.said(upsert, by, before.as_ref(), now);
+        self.seen().contacts.push((now, upsert.id().clone(), before));
     }
 
     /// An effect is called. Each guard let it pass at some moment since its worker claimed it.
@@ -33,7 +35,11 @@ impl Oracle {
         let Some(flow) = self.flows(&row.flow).next() else { return Ok(()) };
         let now = seat.scheduler.now();
         let claimed = seen.begun.get(&(row.id.clone(), seat.who)).map_or(now, |begun| begun.at);
-        let contacts = self.contact_since(&seen, contact(flow, row, event).as_ref(), claimed);
+        let contact = contact(flow, row, event);
+        if let Some(contact) = &contact {
+            self.has_consent(&seen, flow, contact, claimed)?;
+        }
+        let contacts = self.contact_since(&seen, contact.as_ref(), claimed);
         for guard in &flow.guards {
             let scope = row.scope_of(event);
             let passes = |fields: &Option<Fields>, at| judge(guard, fields.as_ref(), &scope, at) == Ok(Judgement::Pass);

@@ -7,6 +7,7 @@ mod approvals;
 mod boards;
 mod budgets;
 mod calls;
+mod consent;
 mod ends;
 mod guards;
 mod lanes;
@@ -63,6 +64,9 @@ pub(crate) const LEDGER_IS_TRUE: &str = "ledger-is-true";
 pub(crate) const CAP: &str = "cap";
 /// Nothing is called for a contact that did not agree at any moment since the event was claimed.
 pub(crate) const CONSENT: &str = "consent";
+/// No call asks for a consent that a newer event has withdrawn, and at the end each field of a contact is what the newest
+/// event says, whatever was retried or replayed.
+pub(crate) const CONSENT_FORWARD: &str = "consent-forward";
 /// Nothing is called that another guard refused all that time.
 pub(crate) const GUARDS: &str = "guards";
 /// A no-op names the guard of its flow that refused it.
@@ -132,6 +136,8 @@ struct Seen {
     questions: BTreeMap<String, approvals::QuestionCount>,
     /// What was known of contacts before each change.
     contacts: Vec<(Timestamp, ContactId, Option<Fields>)>,
+    /// What events said of contacts, in the order in which it was applied.
+    said: Vec<consent::Said>,
     boards: Vec<boards::WrittenBoard>,
     knows: BTreeMap<Who, boards::KnownBoard>,
     begun: BTreeMap<(EventId, Who), boards::ClaimedWork>,
@@ -151,6 +157,8 @@ struct Known {
     group: String,
     trace: String,
     acknowledged: bool,
+    /// When it was received, by the row that was admitted for it.
+    received_at: Option<Timestamp>,
     /// Its place among all that the queue took.
     place: Option<u64>,
     /// Whether it was dead, or the queue gave up on it.
@@ -245,6 +253,7 @@ impl Oracle {
     /// Looks at every write that landed since the last look, by a worker that stood still before or did not.
     pub(crate) fn observe(&self, scheduler: &Scheduler, stalled: bool) {
         for change in self.ledger.take_changes() {
+            self.received(&change);
             report(scheduler, self.verdicts_stand(&change));
             report(scheduler, self.applies(&change));
             report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));
@@ -255,6 +264,12 @@ impl Oracle {
             report(scheduler, self.waits(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
         }
+    }
+
+    /// An event's row is written. The first says when the event was received.
+    fn received(&self, RowChange { after, .. }: &RowChange) {
+        let mut seen = self.seen();
+        seen.events.entry(after.id.clone()).or_default().received_at.get_or_insert(after.received_at);
     }
 
     /// A dead letter is sent. Its row must say so, unless it was replayed since.

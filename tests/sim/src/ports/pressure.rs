@@ -9,7 +9,7 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
-use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Upserted};
+use shared::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Upserted};
 use shared::ledger::Lease;
 use shared::ledger::batch::Batches;
 use shared::limits::budget::{Budget, Budgets, Spending};
@@ -150,16 +150,19 @@ impl DocumentStore<Board> for SimBoard {
 #[async_trait]
 impl Contacts for SimTables {
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
+        let (contacts, late) = (self.contacts.clone(), (upsert.clone(), by.clone()));
+        let again = move || drop(block_on(contacts.upsert(&late.0, &late.1, at)));
         let write = async {
             let before = self.contacts.find(upsert.id()).await?;
-            self.seat.oracle.contact_changed(upsert.id(), before, self.seat.scheduler.now());
+            self.seat.oracle.contact_changed(upsert, by, before, self.seat.scheduler.now());
             self.contacts.upsert(upsert, by, at).await
         };
-        self.seat.call(PortCall::of("upsert", super::short(by.as_str())), write, told).await?
+        let call = PortCall::of("upsert", super::short(by.as_str())).with_echo(again);
+        self.seat.call(call, write, told).await?
     }
 
-    async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
-        self.seat.call(PortCall::of("find contact", super::short(id.as_str())), self.contacts.find(id), told).await?
+    async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
+        self.seat.call(PortCall::of("find contact", super::short(id.as_str())), self.contacts.read(id), told).await?
     }
 }
 

@@ -9,7 +9,7 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
-use shared::effects::contact::{ContactId, ContactUpsert, Contacts, Fields, Scalar, Upserted};
+use shared::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Fields, Scalar, Upserted};
 use shared::ledger::Lease;
 use shared::operate::switchboard::Board;
 
@@ -51,6 +51,10 @@ impl Contacts for Agreeing {
         self.0.upsert(upsert, by, at).await
     }
 
+    async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
+        self.0.read(id).await
+    }
+
     async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
         let agrees = ["consent_email", "consent_sms", "consent_push"].map(|name| (name.into(), Scalar::Bool(true)));
         Ok(Some(self.0.find(id).await?.unwrap_or_default().into_iter().chain(agrees).collect()))
@@ -64,6 +68,10 @@ pub(super) struct AskedOnce(pub(super) Box<dyn Contacts>, pub(super) Mutex<BTree
 impl Contacts for AskedOnce {
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         self.0.upsert(upsert, by, at).await
+    }
+
+    async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
+        self.0.read(id).await
     }
 
     async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {
@@ -84,6 +92,10 @@ pub(super) struct AtHome(pub(super) Box<dyn Contacts>);
 impl Contacts for AtHome {
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         self.0.upsert(upsert, by, at).await
+    }
+
+    async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
+        self.0.read(id).await
     }
 
     async fn find(&self, id: &ContactId) -> Result<Option<Fields>, Unavailable> {

@@ -4,6 +4,7 @@
 //! another way, or changes the flows. The product has no hook for it.
 
 mod claims;
+mod contacts;
 mod guards;
 mod lanes;
 mod others;
@@ -40,7 +41,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 57] = [
+pub(super) static ALL: [Mutant; 60] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -198,6 +199,18 @@ pub(super) static ALL: [Mutant; 57] = [
     }),
     Mutant::ports("a parked shape is settled and not sent", |p, _| ContainerPorts {
         queue: Box::new(queues::NoParkedShapes(p.queue)),
+        ..p
+    }),
+    Mutant::ports("a contact keeps what was written last", |p, m| ContainerPorts {
+        contacts: Box::new(contacts::LastWriterWins(p.contacts, m.contacts.clone())),
+        ..p
+    }),
+    Mutant::ports("a contact's field is stamped when it is written", |p, m| ContainerPorts {
+        contacts: Box::new(contacts::ProcessingTime(p.contacts, m.ledger.clone())),
+        ..p
+    }),
+    Mutant::ports("a field that is removed keeps no stamp", |p, m| ContainerPorts {
+        contacts: Box::new(contacts::UnstampedRemoval(p.contacts, m.contacts.clone())),
         ..p
     }),
 ];
