@@ -5,6 +5,7 @@
 //! operators work on records.
 
 mod invalid;
+mod contacts;
 mod lane;
 mod letters;
 mod lists;
@@ -21,6 +22,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
 use shared::base::document::DocumentStore;
 use shared::base::machine::{Chance, Clock, Sleep};
+use shared::effects::contact::Contacts;
 use shared::flows::Flows;
 use shared::ledger::Records;
 use shared::ledger::batch::Batches;
@@ -30,6 +32,7 @@ use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::Board;
 
 pub use console::{Access, Console};
+pub use contacts::ImportRow;
 pub use letters::park_batch;
 pub use operations::{EffectVerdict, Failure, Operation, QuestionSeen, operate};
 pub use plans::PlanSeen;
@@ -41,6 +44,8 @@ pub struct Replay {
     pub records: Box<dyn Records>,
     /// The event that was applied last, for each entity.
     pub latest: Box<dyn Latest>,
+    /// The contacts of all tenants.
+    pub contacts: Box<dyn Contacts>,
     /// The queue of events, to send replays.
     pub queue: Box<dyn Queue>,
     /// The depth of the queue of events.

@@ -5,7 +5,9 @@ use std::path::Path;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use replay::{Access, Console, Replay, serve};
 use serde_json::Value;
-use shared::adapters::aws::{DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits, SqsDeadLetters, SqsEvents, aws};
+use shared::adapters::aws::{
+    DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits, SqsDeadLetters, SqsEvents, aws,
+};
 use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::limits::rates::Limiter;
 
@@ -16,6 +18,7 @@ async fn main() -> Result<(), Error> {
     let table = environment.text("LEDGER_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let limits = environment.text("LIMITS_TABLE");
+    let contacts = environment.text("CONTACTS_TABLE");
     let flows = environment.text("FLOWS_DIR");
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     let access = environment.text("CONSOLE");
@@ -27,6 +30,7 @@ async fn main() -> Result<(), Error> {
     let dead_letters = SqsDeadLetters::new(&aws, dead_letters);
     let replay = &Replay {
         records: Box::new(DynamoLedger::new(&aws, table)),
+        contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         queue: Box::new(events.clone()),
         depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, &limits)),

@@ -10,6 +10,7 @@ use shared::operate::approval::{self, ApprovalAnswer, Question};
 use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
 
+use crate::contacts::{self, ImportRow};
 use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
 use crate::schedule;
@@ -191,6 +192,38 @@ pub enum Operation {
         /// The version of the row that the operator saw, as `show` tells it; another one is declined.
         version: String,
     },
+    /// Shows a contact, with its values masked.
+    ShowContact {
+        /// The tenant that the contact belongs to.
+        tenant: String,
+        /// The contact's email.
+        email: String,
+    },
+    /// Sets and removes fields of a contact, as of now.
+    SetContact {
+        /// The tenant that the contact belongs to.
+        tenant: String,
+        /// The contact's email.
+        email: String,
+        /// The fields to set; null removes one.
+        fields: Map<String, Value>,
+        /// The operator's name.
+        by: String,
+        /// The operator's reason.
+        reason: String,
+    },
+    /// Imports contacts, each row as of its own moment. The same import again changes nothing.
+    ImportContacts {
+        /// The rows.
+        rows: Vec<ImportRow>,
+        /// Whether nothing is written, and the answer says what an import would do.
+        #[serde(default)]
+        dry_run: bool,
+        /// The operator's name.
+        by: String,
+        /// The operator's reason.
+        reason: String,
+    },
 }
 
 impl Operation {
@@ -243,13 +276,15 @@ const MAX_RESULT: usize = 1024;
 
 const HOW: &str = concat!(
     r#"write a JSON object. To look: {"op": "list"}, {"op": "reasons"}, {"op": "show", "id": "…"}, "#,
-    r#"{"op": "plan", "ids": ["…"]}, {"op": "status"}. To change something, with "by": "…" and "reason": "…" besides: "#,
+    r#"{"op": "plan", "ids": ["…"]}, {"op": "status"}, {"op": "show_contact", "tenant": "…", "email": "…"}. To change something, with "by": "…" and "reason": "…" besides: "#,
     r#"{"op": "replay", "id": "…"}, {"op": "apply", "events": [{"id": "…", "hash": "…"}]}, "#,
     r#"{"op": "batch", "only": {"flow": "…"}, "max": 20, "rate": 5}, {"op": "stop", "batch": "…"}, "#,
     r#"{"op": "approve" or "reject", "questions": [{"id": "…", "hash": "…"}]}, {"op": "drop", "id": "…"}, "#,
     r#"{"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "version": "…"}, "#,
     r#"{"op": "pause", "flow" or "integration": "…", "for": "30m"}, {"op": "resume", "flow" or "integration": "…"}, "#,
-    r#"{"op": "safe_mode", "flow": "…", "for": "2h"}, {"op": "policy", "flow": "…", "retry": {"max_attempts": 5}}"#,
+    r#"{"op": "safe_mode", "flow": "…", "for": "2h"}, {"op": "policy", "flow": "…", "retry": {"max_attempts": 5}}, "#,
+    r#"{"op": "set_contact", "tenant": "…", "email": "…", "fields": {"consent_email": false}}, "#,
+    r#"{"op": "import_contacts", "rows": [{"line": 2, "tenant": "…", "email": "…", "at": "…", "fields": {…}}], "dry_run": true}"#,
 );
 
 /// The reason why an operation was not done.
@@ -350,6 +385,13 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         }
         Operation::Drop { id, by, reason, version } => {
             drop_event(replay, &id, SignOff::new(&by, &reason)?, version.as_deref()).await
+        }
+        Operation::ShowContact { tenant, email } => contacts::show(replay, &tenant, &email).await,
+        Operation::SetContact { tenant, email, fields, by, reason } => {
+            contacts::set(replay, &tenant, &email, &fields, SignOff::new(&by, &reason)?).await
+        }
+        Operation::ImportContacts { rows, dry_run, by, reason } => {
+            contacts::import(replay, &rows, dry_run, SignOff::new(&by, &reason)?).await
         }
         Operation::Status => switches::status(replay).await,
         switch => switches::turn(replay, switch).await,

@@ -75,6 +75,16 @@ pub enum Scalar {
     Bool(bool),
 }
 
+impl From<&Scalar> for Value {
+    fn from(value: &Scalar) -> Self {
+        match value {
+            Scalar::Text(text) => Value::from(text.as_str()),
+            Scalar::Number(number) => Value::Number(number.clone()),
+            Scalar::Bool(value) => Value::Bool(*value),
+        }
+    }
+}
+
 /// The fields of a contact, by their names.
 pub type Fields = BTreeMap<String, Scalar>;
 
@@ -157,6 +167,14 @@ impl ContactUpsert {
     /// The fields to set, and with `None` the fields to remove.
     pub fn changes(&self) -> impl Iterator<Item = (&str, Option<&Scalar>)> {
         self.changes.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
+    }
+
+    /// The id of this change where no event makes it, but an operator as of that moment. The same change has the same
+    /// id.
+    pub fn change_id(&self, at: Timestamp) -> EventId {
+        let parts = Parts::new("contact change").and(self.id.as_str()).and(&at.millis().to_string());
+        let value = |value: &Option<Scalar>| value.as_ref().map_or(Value::Null, Value::from).to_string();
+        self.changes.iter().fold(parts, |parts, (name, change)| parts.and(name).and(&value(change))).id()
     }
 
     /// The operator who makes the upsert, and why, where an operator does.

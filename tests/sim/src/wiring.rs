@@ -220,6 +220,7 @@ impl ContainerStart {
             queue: ports.queue,
             boards: ports.boards,
             latest: ports.latest,
+            contacts: ports.contacts,
             batches: ports.batches,
             ticks: ports.ticks,
             visibility: ports.letters,

@@ -7,7 +7,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::adapters::aws::{DynamoContacts, aws};
 use shared::base::id::EventId;
-use shared::effects::contact::{ContactUpsert, Contacts, Scalar, Upserted};
+use shared::effects::contact::{Contact, ContactUpsert, Contacts, Scalar, Upserted};
+use shared::ledger::SignOff;
 use shared::model::ModelContacts;
 
 use super::on_model_and_emulator;
@@ -30,6 +31,11 @@ on_model_and_emulator!(
     a_field_may_be_called_as_a_reserved_word,
     of_many_at_once_one_creates_and_all_are_merged,
     tenants_do_not_share_contacts,
+    an_older_event_changes_only_what_no_newer_one_has,
+    what_a_newer_event_removed_stays_removed,
+    of_two_events_of_one_moment_the_same_wins_in_either_order,
+    of_many_at_once_the_newest_stands,
+    an_operators_sign_off_is_kept,
 );
 
 /// An email that no other test and no earlier run knows.
@@ -43,17 +49,22 @@ fn upsert(email: &str, fields: Value) -> ContactUpsert {
 }
 
 async fn upserted(contacts: &impl Contacts, email: &str, event: &str, fields: Value) -> Upserted {
-    contacts.upsert(&upsert(email, fields), &EventId::named(event), NOW).await.expect("an answer")
+    received(contacts, email, event, 0, fields).await
+}
+
+/// An upsert by an event that was received so many seconds after the first.
+async fn received(contacts: &impl Contacts, email: &str, event: &str, secs: u64, fields: Value) -> Upserted {
+    let at = NOW + Duration::from_secs(secs);
+    contacts.upsert(&upsert(email, fields), &EventId::named(event), at).await.expect("an answer")
+}
+
+async fn known(contacts: &impl Contacts, email: &str) -> Contact {
+    contacts.read(upsert(email, json!({})).id()).await.expect("an answer").expect("a contact")
 }
 
 /// The fields as JSON: a failed test shows only invented people.
 fn json_of(fields: &BTreeMap<String, Scalar>) -> Value {
-    let json = |value: &Scalar| match value {
-        Scalar::Text(text) => json!(text),
-        Scalar::Number(number) => json!(number),
-        Scalar::Bool(value) => json!(value),
-    };
-    fields.iter().map(|(name, value)| (name.clone(), json(value))).collect::<serde_json::Map<_, _>>().into()
+    fields.iter().map(|(name, value)| (name.clone(), value.into())).collect::<serde_json::Map<_, _>>().into()
 }
 
 async fn a_contact_is_created_once(contacts: impl Contacts) {
@@ -111,6 +122,64 @@ async fn tenants_do_not_share_contacts(contacts: impl Contacts) {
     let later = NOW + Duration::from_secs(1);
     let other = contacts.upsert(&other, &EventId::named("evt_2"), later).await.expect("an answer");
     assert!(other.created && other.fields.is_empty());
+}
+
+async fn an_older_event_changes_only_what_no_newer_one_has(contacts: impl Contacts) {
+    let email = fresh("older");
+    received(&contacts, &email, "evt_2", 2, json!({"consent_email": false, "company": "Globex"})).await;
+    let older = json!({"consent_email": true, "company": "Acme", "first_name": "Ada"});
+    let respelled = format!(" {}", email.to_uppercase());
+    for _ in 0..2 {
+        let late = received(&contacts, &respelled, "evt_1", 1, older.clone()).await;
+        let stands = json!({"consent_email": false, "company": "Globex", "first_name": "Ada"});
+        assert_eq!(json_of(&late.fields), stands);
+        assert_eq!(late.overtaken.iter().collect::<Vec<_>>(), ["company", "consent_email"]);
+    }
+    let none_left = received(&contacts, &email, "evt_0", 0, json!({"first_name": "Eve"})).await;
+    assert_eq!(json_of(&none_left.fields)["first_name"], "Ada");
+    let newest = received(&contacts, &email, "evt_3", 3, json!({"consent_email": true})).await;
+    assert_eq!((newest.overtaken.len(), &json_of(&newest.fields)["consent_email"]), (0, &json!(true)));
+}
+
+async fn what_a_newer_event_removed_stays_removed(contacts: impl Contacts) {
+    let email = fresh("removed");
+    received(&contacts, &email, "evt_2", 2, json!({"consent_email": null})).await;
+    let late = received(&contacts, &email, "evt_1", 1, json!({"consent_email": true, "vip": true})).await;
+    assert_eq!(json_of(&late.fields), json!({"vip": true}));
+    let contact = known(&contacts, &email).await;
+    assert_eq!(contact.changed_at("consent_email"), Some(NOW + Duration::from_secs(2)));
+}
+
+async fn of_two_events_of_one_moment_the_same_wins_in_either_order(contacts: impl Contacts) {
+    for order in [["evt_a", "evt_b"], ["evt_b", "evt_a"]] {
+        let email = fresh("tie");
+        for event in order {
+            received(&contacts, &email, event, 1, json!({"by_event": event})).await;
+        }
+        assert_eq!(json_of(&known(&contacts, &email).await.fields), json!({"by_event": "evt_b"}));
+    }
+}
+
+async fn of_many_at_once_the_newest_stands(contacts: impl Contacts) {
+    let email = fresh("newest");
+    let events: Vec<(String, Value)> = (0..12)
+        .map(|n| (format!("evt_{n}"), json!({"shared": n, "odd_or_even": n, format!("own_{}", n % 3): n})))
+        .collect();
+    let writes = (0..).zip(&events).map(|(n, (event, fields))| received(&contacts, &email, event, n, fields.clone()));
+    join_all(writes).await;
+    let stands = json!({"shared": 11, "odd_or_even": 11, "own_0": 9, "own_1": 10, "own_2": 11});
+    assert_eq!(json_of(&known(&contacts, &email).await.fields), stands);
+}
+
+async fn an_operators_sign_off_is_kept(contacts: impl Contacts) {
+    let email = fresh("signed");
+    let sign_off = SignOff::new("ada", "she called us").expect("a sign-off");
+    let signed = upsert(&email, json!({"consent_email": false})).signed(sign_off, NOW);
+    contacts.upsert(&signed, &signed.change_id(NOW), NOW).await.expect("an answer");
+    received(&contacts, &email, "evt_1", 1, json!({"vip": true})).await;
+    let contact = known(&contacts, &email).await;
+    assert_eq!(contact.signed_off.as_deref(), Some(format!("{NOW} by ada: she called us").as_str()));
+    assert_eq!(json_of(&contact.fields), json!({"consent_email": false, "vip": true}));
 }
 
 fn field(n: u32) -> Value {

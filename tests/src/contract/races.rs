@@ -308,6 +308,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         queue: Box::new(events.clone()),
         depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
+        contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
         boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
         batches: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's batches")),
         ticks: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod console;
+mod contacts;
 mod contract;
 mod effects;
 mod faults;

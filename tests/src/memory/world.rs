@@ -125,6 +125,7 @@ impl World {
             queue: Box::new(events.clone()),
             depths: Box::new(events.clone()),
             latest: Box::new(latest),
+            contacts: Box::new(contacts.clone()),
             boards: Box::new(board.clone()),
             batches: Box::new(ModelDocument::default()),
             ticks: Box::new(dead_letters.clone()),

@@ -91,6 +91,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
         ("dynamodb:GetItem dynamodb:UpdateItem", "LimitsTable.Arn switchboard batches"),
         ("dynamodb:GetItem", "LimitsTable.Arn latest/*"),
         ("dynamodb:UpdateItem", LIMITS),
+        ("dynamodb:GetItem dynamodb:UpdateItem", CONTACTS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
         ("sqs:SendMessage sqs:GetQueueAttributes", EVENTS),
         ("sqs:SendMessage", DEAD_LETTERS),
