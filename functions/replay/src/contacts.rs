@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::base::mask::mask;
 use shared::base::time::Timestamp;
-use shared::effects::contact::{BadContact, Contact, ContactId, ContactUpsert, Stamp};
+use shared::effects::contact::{BadContact, Contact, ContactId, ContactUpsert, FieldStamp};
 use shared::ledger::SignOff;
 use tracing::info;
 
@@ -136,7 +136,7 @@ async fn import_row(
     let (outcome, mut newer) = match &known {
         None => (RowOutcome::Created, Default::default()),
         Some(contact) => {
-            let stamp = Stamp::of(&by, at);
+            let stamp = FieldStamp::of(&by, at);
             let newer = contact.overtaken(&upsert, &stamp);
             let changes = |name: &str| !newer.contains(name) && contact.stamps.get(name) != Some(&stamp);
             let outcome = match upsert.changes().any(|(name, _)| changes(name)) {

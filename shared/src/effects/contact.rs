@@ -4,7 +4,7 @@
 //! values, and carries the moment and the id of its event, not of its call. So the same upsert
 //! twice leaves the same contact and gives the same answer.
 //!
-//! Each field keeps the [`Stamp`] of its last change. An event that is retried or replayed changes no field that a
+//! Each field keeps the [`FieldStamp`] of its last change. An event that is retried or replayed changes no field that a
 //! newer event has set or removed, and still changes the others. The queue's groups cannot promise that: two spellings
 //! of one email are two groups, and a parked event has left its group.
 //!
@@ -26,7 +26,7 @@ use crate::base::time::Timestamp;
 use crate::flows::{MAX_FIELD_NAME, is_field_name};
 use crate::ledger::SignOff;
 
-pub use stored::{Contact, Stamp};
+pub use stored::{Contact, FieldStamp};
 
 /// A contact's id: the SHA-256 of its tenant and its normalised email, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

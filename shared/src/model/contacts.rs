@@ -9,7 +9,7 @@ use super::locked;
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Stamp, Upserted};
+use crate::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, FieldStamp, Upserted};
 
 /// The contacts in memory.
 #[derive(Clone, Default)]
@@ -56,7 +56,7 @@ impl Contacts for ModelContacts {
         }
         let id = upsert.id().clone();
         let contact = table.contacts.entry(id.clone()).or_insert_with(|| Contact::created_by(by));
-        let overtaken = contact.apply(upsert, &Stamp::of(by, at));
+        let overtaken = contact.apply(upsert, &FieldStamp::of(by, at));
         Ok(Upserted { id, created: contact.created_by == *by, fields: contact.fields.clone(), overtaken })
     }
 

@@ -32,7 +32,7 @@ fn recipe(flow: &Flow) -> EventRecipe {
 fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
     let cycle = |values: &[Value]| FieldValue::Cycle(values.to_vec());
     let consent = [json!(false), json!(true), json!(true)];
-    let agrees = [consent.as_slice(), &[json!(null), json!(true)]].concat();
+    let agrees = [json!(null), json!(true), json!(false), json!(true), json!(null)];
     let total = [[84; 6].as_slice(), &[10]].concat().into_iter().map(Value::from).collect();
     let fields = [
         ("event_id", FieldValue::text("evt-{event}")),

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Fields, Scalar, Stamp, Upserted};
+use crate::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, FieldStamp, Fields, Scalar, Upserted};
 use crate::flows::RESERVED_FIELDS;
 
 use super::{number, text, unavailable};
@@ -77,7 +77,7 @@ impl DynamoContacts {
 #[async_trait]
 impl Contacts for DynamoContacts {
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
-        let stamp = Stamp::of(by, at);
+        let stamp = FieldStamp::of(by, at);
         let id = upsert.id().clone();
         let upserted = |contact: Contact, overtaken| {
             let created = contact.created_by == *by;
@@ -114,7 +114,7 @@ struct Change<'c> {
     upsert: &'c ContactUpsert,
     by: &'c EventId,
     at: Timestamp,
-    stamp: &'c Stamp,
+    stamp: &'c FieldStamp,
     /// Whether the contact was not read before. Then a contact that has changes without a stamp must be read.
     is_first: bool,
 }
@@ -188,7 +188,7 @@ fn contact(mut item: Item) -> Result<Contact, Unavailable> {
     let unstamped_at = item.get("updated_at").and_then(|value| value.as_n().ok()?.parse().ok());
     let (stamps, fields): (Item, Item) = item.into_iter().partition(|(name, _)| name.starts_with('@'));
     let stamps = stamps.into_iter().map(|(name, value)| {
-        let stamp = value.as_s().ok().and_then(|text| Stamp::parse(text)).ok_or_else(unreadable)?;
+        let stamp = value.as_s().ok().and_then(|text| FieldStamp::parse(text)).ok_or_else(unreadable)?;
         Ok((name.trim_start_matches('@').to_owned(), stamp))
     });
     Ok(Contact {

@@ -12,20 +12,20 @@ use crate::base::time::Timestamp;
 /// A stamp is a text, so that a condition of the store compares it as we do: the moment in 15 digits, which reach
 /// beyond the year 30000, and then 16 characters of the event's id, which order two events of one moment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp(String);
+pub struct FieldStamp(String);
 
-impl Stamp {
+impl FieldStamp {
     /// The stamp of the changes of an event that was received then.
     pub fn of(by: &EventId, at: Timestamp) -> Self {
         let id: String = by.as_str().chars().take(ID_CHARS).collect();
-        Stamp(format!("{:015}-{id}", at.millis().clamp(0, MAX_MILLIS)))
+        FieldStamp(format!("{:015}-{id}", at.millis().clamp(0, MAX_MILLIS)))
     }
 
     /// The stamp that is written so.
     pub fn parse(text: &str) -> Option<Self> {
         let (moment, _) = text.split_once('-')?;
         let legal = moment.len() == MOMENT_DIGITS && moment.bytes().all(|byte| byte.is_ascii_digit());
-        legal.then(|| Stamp(text.to_owned()))
+        legal.then(|| FieldStamp(text.to_owned()))
     }
 
     /// The stamp as text.
@@ -48,7 +48,7 @@ pub struct Contact {
     pub fields: Fields,
     /// The stamp of each field's last change. A field that was removed keeps its stamp, or else an older event could
     /// set it again.
-    pub stamps: BTreeMap<String, Stamp>,
+    pub stamps: BTreeMap<String, FieldStamp>,
     /// The last change by a version of this software that kept no stamps, where there was one. It counts as the change
     /// of every field that is set and has no stamp.
     pub unstamped_at: Option<Timestamp>,
@@ -66,11 +66,11 @@ impl Contact {
     /// The moment of a field's last change, if it was ever changed.
     pub fn changed_at(&self, name: &str) -> Option<Timestamp> {
         let unstamped = || self.unstamped_at.filter(|_| self.fields.contains_key(name));
-        self.stamps.get(name).map(Stamp::at).or_else(unstamped)
+        self.stamps.get(name).map(FieldStamp::at).or_else(unstamped)
     }
 
     /// The fields of an upsert that a newer change has set or removed.
-    pub fn overtaken(&self, upsert: &ContactUpsert, stamp: &Stamp) -> BTreeSet<String> {
+    pub fn overtaken(&self, upsert: &ContactUpsert, stamp: &FieldStamp) -> BTreeSet<String> {
         let newer = |name: &str| match self.stamps.get(name) {
             Some(known) => known > stamp,
             None => self.changed_at(name).is_some_and(|at| at > stamp.at()),
@@ -79,7 +79,7 @@ impl Contact {
     }
 
     /// Applies an upsert to the fields that no newer change has set or removed. Returns the others.
-    pub fn apply(&mut self, upsert: &ContactUpsert, stamp: &Stamp) -> BTreeSet<String> {
+    pub fn apply(&mut self, upsert: &ContactUpsert, stamp: &FieldStamp) -> BTreeSet<String> {
         let overtaken = self.overtaken(upsert, stamp);
         for (name, value) in upsert.changes().filter(|(name, _)| !overtaken.contains(*name)) {
             match value {
@@ -114,8 +114,8 @@ mod tests {
 
     use super::*;
 
-    fn stamp(secs: i64, by: &str) -> Stamp {
-        Stamp::of(&EventId::named(by), Timestamp::from_secs(secs))
+    fn stamp(secs: i64, by: &str) -> FieldStamp {
+        FieldStamp::of(&EventId::named(by), Timestamp::from_secs(secs))
     }
 
     fn upsert(fields: Value) -> ContactUpsert {
@@ -135,8 +135,8 @@ mod tests {
         let ordered = [stamp(0, "z"), stamp(9, "b"), stamp(10, "a"), stamp(10, "b"), stamp(1_794_830_400, "a")];
         assert!(ordered.is_sorted() && ordered[2] != ordered[3]);
         assert_eq!(ordered[4].at(), Timestamp::from_secs(1_794_830_400));
-        assert_eq!(Stamp::parse(ordered[4].as_str()).as_ref(), Some(&ordered[4]));
-        assert!(["", "7-a", "00179483040000x-a"].iter().all(|text| Stamp::parse(text).is_none()));
+        assert_eq!(FieldStamp::parse(ordered[4].as_str()).as_ref(), Some(&ordered[4]));
+        assert!(["", "7-a", "00179483040000x-a"].iter().all(|text| FieldStamp::parse(text).is_none()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Stamp, Upserted};
+use shared::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, FieldStamp, Upserted};
 use shared::model::{ModelContacts, ModelLedger};
 
 /// Takes each change for the newest.
@@ -47,7 +47,7 @@ pub(super) struct UnstampedRemoval(pub(super) Box<dyn Contacts>, pub(super) Mode
 impl Contacts for UnstampedRemoval {
     async fn upsert(&self, upsert: &ContactUpsert, by: &EventId, at: Timestamp) -> Result<Upserted, Unavailable> {
         let upserted = self.0.upsert(upsert, by, at).await;
-        let ours = Stamp::of(by, at);
+        let ours = FieldStamp::of(by, at);
         self.1.tamper(upsert.id(), |contact| {
             let fields = &contact.fields;
             contact.stamps.retain(|name, stamp| fields.contains_key(name) || *stamp != ours);
