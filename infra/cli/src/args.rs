@@ -125,6 +125,12 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration(read).map_err(|error| error.to_string())
 }
 
+/// Reads a change, `NAME=VALUE`: a number, true, false or null where the value is one, else a text.
+pub(crate) fn parse_change(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, for example max_attempts=5")?;
+    Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
+}
+
 /// Reads a name or a reason, as the history takes it.
 pub(crate) fn parse_note(text: &str) -> Result<String, String> {
     match text.trim().chars().count() {
@@ -178,6 +184,15 @@ mod tests {
         let filter = serde_json::to_value(only.filter(now())).expect("JSON");
         assert_eq!(filter, json!({"flow": "leads", "since": 7000}));
         assert!(FilterArgs::default().is_empty() && !only.is_empty());
+    }
+
+    #[test]
+    fn a_change_is_in_numbers_and_words() {
+        assert_eq!(parse_change("max_attempts=5"), Ok(("max_attempts".into(), json!(5))));
+        assert_eq!(parse_change("base=2s"), Ok(("base".into(), json!("2s"))));
+        assert_eq!(parse_change("consent_email=false"), Ok(("consent_email".into(), json!(false))));
+        assert_eq!(parse_change("phone=null"), Ok(("phone".into(), json!(null))));
+        assert!(parse_change("max_attempts").is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The operator's command.
 //!
-//! Each group of verbs is a module: [`flows`] reads the flow files; `dead`, `replay`, `decide` and `switch` invoke
+//! Each group of verbs is a module: [`flows`] reads the flow files; `dead`, `replay`, `decide`, `switch` and `contacts` invoke
 //! the replay function of a [`cloud`]; `latency` reads CloudWatch. A verb gathers plain data first and prints it
 //! last, so that `--json` and the tables for people hold the same.
 //!
@@ -18,6 +18,7 @@ pub mod output;
 mod sample_event;
 mod operator_name;
 
+mod contacts;
 mod dead;
 mod decide;
 pub mod flows;
@@ -161,6 +162,9 @@ enum Verb {
     Policy(switch::PolicyArgs),
     /// Show which switches are on, the last turns of switches, and the newest batches of replays.
     Status(switch::StatusArgs),
+    /// Show, set and import contacts: whom guards ask for consent.
+    #[command(subcommand)]
+    Contacts(contacts::ContactsVerb),
     /// Show how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
     Latency(latency::LatencyArgs),
@@ -192,6 +196,7 @@ impl Verb {
             Verb::SafeMode(safe_mode) => safe_mode.run(at, json),
             Verb::Policy(policy) => policy.run(at, json),
             Verb::Status(status) => status.run(at, json),
+            Verb::Contacts(verb) => verb.run(at, json),
             Verb::Latency(latency) => latency.run(at, json),
             Verb::Flows(verb) => verb.run(json),
             Verb::Completions { shell } => completions::print(shell),

@@ -10,7 +10,7 @@ use super::aws_client::AwsResponse;
 /// Whether a request may be repeated after its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// The operation changes nothing.
+    /// The operation changes nothing, or nothing when it is repeated.
     Always,
     /// The operation changes something: repeat it only if the function surely did not receive it.
     IfNotSent,

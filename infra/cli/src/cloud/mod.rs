@@ -63,6 +63,13 @@ impl CloudClient {
         parse_answer(&self.send_with_retries(&self.invocation(&operation), Repeat::IfNotSent, &next).await?)
     }
 
+    /// Invokes the replay function with a change that makes no difference when it is repeated. `next` is what to do
+    /// once an answer was lost.
+    pub(crate) async fn repeatable_change(&self, operation: Value, next: &str) -> Result<Value> {
+        let next = format!("A part may have been done: {next}");
+        parse_answer(&self.send_with_retries(&self.invocation(&operation), Repeat::Always, &next).await?)
+    }
+
     /// Calls an action of CloudWatch that changes nothing.
     pub(crate) async fn cloudwatch(&self, action: &str, input: Value) -> Result<Value> {
         let target = Some(format!("GraniteServiceVersion20100801.{action}"));
