@@ -369,3 +369,89 @@ fn a_batch_goes_on_when_its_follower_is_told_to_end() {
     assert!(words(&ended).contains("ledgerline stop b-1 --reason"), "{}", words(&ended));
     assert_eq!(function.requests().iter().filter(|request| request.body["op"] == "stop").count(), 0);
 }
+
+/// A file of contacts, one a line.
+fn contacts_file(name: &str, emails: usize) -> String {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let rows = (0..emails).map(|n| format!("c{n}@example.com,true\n")).collect::<String>();
+    std::fs::write(&file, format!("email,consent_email\n{rows}not-a-row\n")).expect("it is written");
+    file.to_string_lossy().into_owned()
+}
+
+/// Every row is created, but that of the first contact is rejected.
+fn imported(request: &Value) -> StubReply {
+    let outcome = |row: &Value| match row["email"] == "c0@example.com" {
+        true => json!({"line": row["line"], "outcome": "rejected", "why": "a test"}),
+        false => json!({"line": row["line"], "outcome": "created"}),
+    };
+    StubReply::Answer(
+        json!({"rows": request["rows"].as_array().expect("rows").iter().map(outcome).collect::<Vec<_>>()}),
+    )
+}
+
+#[test]
+fn an_import_goes_in_bounded_requests_and_reports_each_rejected_line() {
+    let file = contacts_file("import.csv", 250);
+    let function = FunctionStub::start(|request, _| imported(request));
+    let import = ["contacts", "import", &file, "--tenant", "acme", "--reason", "the old CRM", "--json"];
+    let at = ["--at", "2026-11-01T00:00:00Z"];
+
+    let unasked = ledgerline(&function, &[&import[..], &at].concat());
+    assert_eq!((code(&unasked), words(&unasked).contains("--yes")), (2, true), "{}", words(&unasked));
+    assert_eq!(function.requests().len(), 0);
+
+    let done = ledgerline(&function, &[&import[..], &at, &["--yes"]].concat());
+    assert_eq!(code(&done), 6, "{}", words(&done));
+    let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
+    assert_eq!((&report["counts"]["created"], &report["counts"]["rejected"]), (&json!(249), &json!(2)), "{report}");
+    assert_eq!((&report["rejected"][0]["line"], &report["rejected"][1]["line"]), (&json!(2), &json!(252)), "{report}");
+    let requests = function.requests();
+    let mut rows: Vec<usize> =
+        requests.iter().map(|request| request.body["rows"].as_array().map_or(0, Vec::len)).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [50, 100, 100]);
+    let first =
+        requests.iter().flat_map(|request| request.body["rows"].as_array()).flatten().find(|row| row["line"] == 2);
+    let expected = json!({"line": 2, "tenant": "acme", "email": "c0@example.com", "at": "2026-11-01T00:00:00Z",
+                          "fields": {"consent_email": true}});
+    assert_eq!(first, Some(&expected));
+}
+
+#[test]
+fn an_import_without_a_moment_sends_nothing() {
+    let file = contacts_file("no-moment.csv", 2);
+    let function = FunctionStub::start(|request, _| imported(request));
+    let arguments = ["contacts", "import", &file, "--tenant", "acme", "--reason", "the old CRM", "--yes"];
+    let rejected = ledgerline(&function, &arguments);
+    assert_eq!((code(&rejected), function.requests().len()), (4, 0), "{}", words(&rejected));
+    assert!(words(&rejected).contains("--at"), "{}", words(&rejected));
+}
+
+/// The same rows again change nothing, so that a lost answer is asked for again.
+#[test]
+fn a_lost_answer_to_an_import_is_asked_for_again() {
+    let file = contacts_file("lost.csv", 2);
+    let function =
+        FunctionStub::start(|request, before| if before == 0 { StubReply::Nothing } else { imported(request) });
+    let at = "2026-11-01T00:00:00Z";
+    let arguments =
+        ["contacts", "import", &file, "--tenant", "acme", "--at", at, "--reason", "the old CRM", "--dry-run"];
+    let done = ledgerline(&function, &arguments);
+    let requests = function.requests();
+    assert_eq!((code(&done), requests.len()), (6, 2), "{}", words(&done));
+    assert_eq!((&requests[0].body, &requests[1].body["dry_run"]), (&requests[1].body, &json!(true)));
+    assert!(words(&done).contains("nothing was written"), "{}", words(&done));
+}
+
+#[test]
+fn a_contact_is_set_by_name_and_value() {
+    let function = FunctionStub::start(|_, _| StubReply::Answer(json!({"id": "c1", "created": false, "at": "now"})));
+    let set = ["contacts", "set", "ada@example.com", "--tenant", "acme", "consent_email=false", "phone=null"];
+    let done = ledgerline(&function, &[&set[..], &["--reason", "she called us", "--by", "ada"]].concat());
+    assert_eq!(code(&done), 0, "{}", words(&done));
+    let expected = json!({"op": "set_contact", "tenant": "acme", "email": "ada@example.com", "by": "ada",
+                          "reason": "she called us", "fields": {"consent_email": false, "phone": null}});
+    assert_eq!(function.requests()[0].body, expected);
+    let nothing = ledgerline(&function, &["contacts", "set", "ada@example.com", "--tenant", "acme", "--reason", "r"]);
+    assert_eq!(code(&nothing), 2, "{}", words(&nothing));
+}

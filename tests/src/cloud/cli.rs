@@ -245,3 +245,43 @@ async fn an_operator_sees_how_long_events_take() {
     let table = told(&latency);
     assert!(table.contains("SETTLED AS") && table.contains("lead-routing  succeeded"), "{table}");
 }
+
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn an_operator_imports_contacts_and_withdraws_a_consent() {
+    let system = System::take().await;
+    let email = format!("imported-{}-{}@example.com", system.now(), std::process::id());
+    let file = std::env::temp_dir().join(format!("ledgerline-contacts-{}.csv", std::process::id()));
+    let rows = format!("email,consent_email,time_zone\n{email},true,\nnobody,true,\n");
+    std::fs::write(&file, rows).expect("the contacts are kept");
+    let file = file.to_string_lossy().into_owned();
+    let import =
+        ["contacts", "import", &file, "--tenant", "acme", "--at", "2026-11-01T00:00:00Z", "--reason", "a test"];
+    let counts = |more: &[&str]| {
+        let output = ledgerline(&[&import[..], more, &["--json"]].concat());
+        assert_eq!(code(&output), 6, "one line is no contact: {}", words(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        assert_eq!(report["rejected"][0]["line"], 3, "{report}");
+        report["counts"].clone()
+    };
+    assert_eq!(counts(&["--dry-run"])["created"], 1);
+    assert_eq!(counts(&["--yes"])["created"], 1, "a dry run writes nothing");
+    assert_eq!(counts(&["--yes"])["unchanged"], 1, "the same import again changes nothing");
+
+    let shown = told(&["contacts", "show", &email.to_uppercase(), "--tenant", "acme"]);
+    assert!(shown.contains("consent_email") && shown.contains("true") && !shown.contains(&email), "{shown}");
+    let set =
+        ["contacts", "set", &email, "--tenant", "acme", "consent_email=false", "--reason", "a call", "--by", "ada"];
+    told(&set);
+    assert_eq!(counts(&["--yes"])["newer"], 1, "an older import does not undo it");
+    let page = json_of(&["contacts", "show", &email, "--tenant", "acme"]);
+    assert_eq!(page["fields"]["consent_email"]["value"], false, "{page}");
+    assert!(page["signed_off"].as_str().is_some_and(|by| by.ends_with("by ada: a call")), "{page}");
+    let unknown = ledgerline(&["contacts", "show", "nobody@example.com", "--tenant", "acme"]);
+    assert_eq!((code(&unknown), words(&unknown).contains("there is no contact")), (4, true), "{}", words(&unknown));
+
+    let id = cart(&system, &email, json!({})).await;
+    let page = system.until(&id, "noop").await;
+    assert_eq!(page["noop"]["guard"], "consent", "{page}");
+    std::fs::remove_file(file).expect("the contacts");
+}

@@ -21,7 +21,7 @@ use call_failure::{CallFailure, Repeat};
 use target::CloudTarget;
 
 pub(crate) use error::CloudError;
-pub(crate) use target::CloudArgs;
+pub(crate) use target::{CloudArgs, quoted};
 
 /// How often a request is sent at most.
 const TRIES: u32 = 3;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::CommandExit;
-use crate::output::{self, BAD, BOLD, columns, count, styled};
+use crate::output::{BAD, BOLD, columns, count, styled};
 
 /// The outcomes of rows, and what each means, in the order of the report.
 const OUTCOMES: [(&str, &str); 5] = [

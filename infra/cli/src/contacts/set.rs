@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::ContactArgs;
 use crate::CommandExit;
 use crate::args::{ByAndReasonArgs, parse_change};
-use crate::cloud::{self, CloudArgs};
+use crate::cloud::{self, CloudArgs, quoted};
 use crate::output;
 
 pub(super) const EXAMPLES: &str = "\
@@ -34,9 +34,10 @@ impl SetContactArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let ContactArgs { email, tenant } = self.contact;
         let fields: Map<String, Value> = self.fields.into_iter().collect();
-        let check = "contacts show EMAIL --tenant TENANT";
+        let check = format!("contacts show {} --tenant {}", quoted(&email), quoted(&tenant));
         let operation = json!({"op": "set_contact", "tenant": tenant, "email": email, "fields": fields});
-        let answer = cloud::with(at, async |cloud| cloud.change(self.why.add_to(cloud, operation).await, check).await)?;
+        let answer =
+            cloud::with(at, async |cloud| cloud.change(self.why.add_to(cloud, operation).await, &check).await)?;
         output::print_answer(json, &answer, || text(&answer))?;
         Ok(CommandExit::Success)
     }
