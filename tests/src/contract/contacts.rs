@@ -163,11 +163,11 @@ async fn of_two_events_of_one_moment_the_same_wins_in_either_order(contacts: imp
 async fn of_many_at_once_the_newest_stands(contacts: impl Contacts) {
     let email = fresh("newest");
     let events: Vec<(String, Value)> = (0..12)
-        .map(|n| (format!("evt_{n}"), json!({"shared": n, "odd_or_even": n, format!("own_{}", n % 3): n})))
+        .map(|n| (format!("evt_{n}"), json!({"shared": n, "also_shared": n, format!("own_{}", n % 3): n})))
         .collect();
     let writes = (0..).zip(&events).map(|(n, (event, fields))| received(&contacts, &email, event, n, fields.clone()));
     join_all(writes).await;
-    let stands = json!({"shared": 11, "odd_or_even": 11, "own_0": 9, "own_1": 10, "own_2": 11});
+    let stands = json!({"shared": 11, "also_shared": 11, "own_0": 9, "own_1": 10, "own_2": 11});
     assert_eq!(json_of(&known(&contacts, &email).await.fields), stands);
 }
 

@@ -115,7 +115,8 @@ struct Change<'c> {
     by: &'c EventId,
     at: Timestamp,
     stamp: &'c FieldStamp,
-    /// Whether the contact was not read before. Then a contact that has changes without a stamp must be read.
+    /// Whether the contact was not seen yet. Then one that has a newer change without a stamp is not written, and so
+    /// is seen.
     is_first: bool,
 }
 
@@ -216,4 +217,43 @@ fn scalar(value: AttributeValue) -> Option<Scalar> {
 
 fn unreadable() -> Unavailable {
     Unavailable { port: PORT, why: "a contact is not readable".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    /// DynamoDB takes 4 KB of an expression, and 300 operators in one.
+    #[test]
+    fn the_largest_upsert_fits_into_its_expressions() {
+        let fields: Map<String, Value> = (0..32).map(|n| (format!("f{n:063}"), json!("x"))).collect();
+        let upsert =
+            ContactUpsert::new("acme", "ada@example.com", &fields).expect("the most fields of the longest names");
+        let (by, at) = (EventId::named("evt_1"), Timestamp::from_secs(1));
+        let change = Change { upsert: &upsert, by: &by, at, stamp: &FieldStamp::of(&by, at), is_first: true };
+        let condition = change.condition().expect("a condition");
+        assert!(change.expression().len() < 4096 && condition.len() < 4096);
+        let operators =
+            [" OR ", " AND ", "<=", "attribute_not_exists"].map(|operator| condition.matches(operator).count());
+        assert!(operators.iter().sum::<usize>() < 300, "{operators:?}");
+    }
+
+    #[test]
+    fn an_item_from_before_there_were_stamps_is_read() {
+        let item = [
+            ("pk", text("c1")),
+            ("tenant", text("acme")),
+            ("email", text("ada@example.com")),
+            ("created_by", text("evt_1")),
+            ("created_at", number(4000)),
+            ("updated_at", number(5000)),
+            ("consent_email", AttributeValue::Bool(false)),
+        ];
+        let known = contact(item.map(|(name, value)| (name.to_owned(), value)).into()).expect("a contact");
+        assert_eq!(known.fields.keys().collect::<Vec<_>>(), ["consent_email"]);
+        assert_eq!(known.changed_at("consent_email"), Some(Timestamp::from_secs(5)));
+        assert_eq!((known.changed_at("first_name"), known.stamps.len()), (None, 0));
+    }
 }
