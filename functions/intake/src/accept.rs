@@ -5,8 +5,9 @@ use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::event::Event;
 use shared::arrival::invalid::InvalidBody;
-use shared::arrival::key::Names;
+use shared::arrival::key::{self, Names};
 use shared::arrival::secrets::Secrets;
+use shared::arrival::window::{self, Sighting, Windows};
 use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
@@ -33,6 +34,8 @@ pub struct Intake {
     pub contracts: Contracts,
     /// The ledger, to admit events.
     pub ledger: Box<dyn Admissions>,
+    /// The anchors of keys with a window.
+    pub windows: Box<dyn Windows>,
     /// The ledger's rows, for receipts.
     pub rows: Box<dyn Rows>,
     /// The queue of events.
@@ -137,8 +140,10 @@ impl Context<'_> {
             }
             Err(unfit) => return Err(unfit.why.into()),
         };
+        let sighting = key::sighting(flow, &payload, names, self.now)?;
         let event = Event::new(flow, version, payload, names, self.now, self.trace.clone())?;
         storable::check(&event, &document.changed, self.delivery.body.len())?;
+        let event = self.placed(event, sighting).await?;
         let row = Row::admitted(&event, self.now);
         match self.intake.ledger.admit(&row, self.now).await? {
             Admission::New => {
@@ -180,6 +185,13 @@ impl Context<'_> {
 
     fn idempotency_key(&self) -> Option<&str> {
         self.delivery.headers.get("idempotency-key")
+    }
+
+    /// The event under the anchor of its window, where its key has one.
+    async fn placed(&self, event: Event, sighting: Option<Sighting>) -> Result<Event, Rejection> {
+        let Some(sighting) = sighting else { return Ok(event) };
+        let anchor = window::anchor(self.intake.windows.as_ref(), &sighting, self.now).await?;
+        Ok(Event { id: sighting.id_at(anchor), ..event })
     }
 
     /// The provider's own id of the event, from signed content. A header names the delivery: in a batch it

@@ -5,7 +5,7 @@ use std::path::Path;
 use aws_lambda_events::apigw::ApiGatewayV2httpRequest;
 use intake::{Intake, handle};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use shared::adapters::aws::{DynamoLedger, DynamoLimits, SqsEvents, SsmSecrets, aws};
+use shared::adapters::aws::{DynamoLedger, DynamoLimits, DynamoWindows, SqsEvents, SsmSecrets, aws};
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::arrival::secrets::CachedSecrets;
 use shared::flows::contract::Contracts;
@@ -24,11 +24,12 @@ async fn main() -> Result<(), Error> {
 
     let aws = aws().await;
     let flows = read_flows(Path::new(&flows))?;
-    let ledger = DynamoLedger::new(&aws, table);
+    let ledger = DynamoLedger::new(&aws, table.clone());
     let intake = &Intake {
         contracts: Contracts::of(&flows),
         flows,
         ledger: Box::new(ledger.clone()),
+        windows: Box::new(DynamoWindows::new(&aws, table)),
         rows: Box::new(ledger),
         queue: Box::new(SqsEvents::new(&aws, queue)),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, limits))),

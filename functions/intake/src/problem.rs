@@ -71,6 +71,15 @@ impl ProblemDetails {
             Rejection::Unkeyed(KeyError::NotPlain(_) | KeyError::NoMoment(_) | KeyError::NoId) => {
                 (422, "invalid-event", "Invalid event", "A field that identifies the event is missing or not usable.")
             }
+            Rejection::Unkeyed(KeyError::MomentAhead) => {
+                (422, "moment-ahead", "Moment ahead", "The event says that it happens more than 24 hours from now.")
+            }
+            Rejection::Unkeyed(KeyError::MomentForgotten) => (
+                422,
+                "moment-forgotten",
+                "Moment forgotten",
+                "The event is older than the events of its key that are remembered. Whether it was accepted is unknown.",
+            ),
             Rejection::KeyReused => {
                 (422, "key-reused", "Key reused", "This Idempotency-Key was used for another payload. Use a new one.")
             }

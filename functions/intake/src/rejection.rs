@@ -2,6 +2,7 @@
 
 use shared::arrival::key::KeyError;
 use shared::arrival::signature::Rejected;
+use shared::arrival::window::NotAnchored;
 use shared::base::errors::Unavailable;
 use shared::flows::contract::{Misfit, SchemaViolation};
 use shared::limits::rates::Decision;
@@ -64,6 +65,16 @@ impl From<Misfit> for Rejection {
         match why {
             Misfit::UnknownVersion => Rejection::UnknownVersion,
             Misfit::Broken(violations) => Rejection::Invalid(violations),
+        }
+    }
+}
+
+impl From<NotAnchored> for Rejection {
+    fn from(not_anchored: NotAnchored) -> Self {
+        match not_anchored {
+            NotAnchored::Ahead => Rejection::Unkeyed(KeyError::MomentAhead),
+            NotAnchored::Forgotten => Rejection::Unkeyed(KeyError::MomentForgotten),
+            NotAnchored::Unavailable(unavailable) => Rejection::Unavailable(unavailable),
         }
     }
 }

@@ -73,6 +73,7 @@ mod tests {
 
     use shared::adapters::machine::read_flows;
     use shared::arrival::key::{self, Names};
+    use shared::base::time::Timestamp;
 
     use super::*;
 
@@ -82,7 +83,8 @@ mod tests {
         let flows = read_flows(&Project::at(&root).flows()).expect("the flows are good");
         let flow = flows.flow("lead-routing").expect("the flow");
         let sample: Value = serde_json::from_str(include_str!("../../../events/lead-created.json")).expect("JSON");
-        let key = |event: &Value| key::derive(flow, event, Names::default()).expect("a key");
+        let now = Timestamp::from_secs(0);
+        let key = |event: &Value| key::derive(flow, event, Names::default(), now).expect("a key");
         let [one, other] = ["evt_1", "evt_2"].map(|id| with_id(sample.clone(), id));
         assert_eq!(key(&one), key(&with_id(sample.clone(), "evt_1")));
         assert_ne!(key(&one), key(&other));

@@ -44,7 +44,7 @@ impl Event {
         trace: Trace,
     ) -> Result<Self, KeyError> {
         Ok(Event {
-            id: key::derive(flow, &payload, names)?,
+            id: key::derive(flow, &payload, names, received_at)?,
             flow: flow.name.clone(),
             version,
             source: flow.on.source.clone(),

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::window::Sighting;
 use crate::base::id::{EventId, Parts, hex};
+use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
 use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, Normalizer, Part};
 
@@ -36,17 +38,49 @@ pub enum KeyError {
     /// The `Idempotency-Key` is empty, too long, or has invisible characters.
     #[error("the header Idempotency-Key must have 1 to 255 visible characters")]
     HeaderMalformed,
+    /// The moment of the key's window lies too far ahead.
+    #[error("the event cannot be keyed: its moment lies more than 24 hours ahead")]
+    MomentAhead,
+    /// The moment of the key's window lies so far back that its event, if it had one, is forgotten.
+    #[error("the event cannot be keyed: its moment is older than the events of this key that are remembered")]
+    MomentForgotten,
 }
 
-/// Derives the id of an event of this flow. The flow's name and its key's version are part of it.
-pub fn derive(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<EventId, KeyError> {
+/// Derives the id of an event of this flow. The flow's name and its key's version are part of it. Where the key has a
+/// window, it is the id that the event has if it is the first one in it.
+pub fn derive(
+    flow: &Flow,
+    payload: &Value,
+    names: Names<'_>,
+    received_at: Timestamp,
+) -> Result<EventId, KeyError> {
+    match sighting(flow, payload, names, received_at)? {
+        Some(first) => Ok(first.id_at(first.moment)),
+        None => Ok(hash(flow, payload, names)?.id()),
+    }
+}
+
+/// The event's place in time, where its key has a window. The header `Idempotency-Key` has none.
+pub fn sighting(
+    flow: &Flow,
+    payload: &Value,
+    names: Names<'_>,
+    received_at: Timestamp,
+) -> Result<Option<Sighting>, KeyError> {
+    let by_header = flow.key.header != Header::Ignored && names.idempotency_key.is_some();
+    let Some(window) = flow.key.window.as_ref().filter(|_| !by_header) else { return Ok(None) };
+    let moment = window.field.as_ref().map_or(Ok(received_at), |field| moment_at(field, payload))?;
+    let expires_at = (received_at + UNSETTLED_RETENTION + flow.ttl).secs();
+    Ok(Some(Sighting { key: hash(flow, payload, names)?.hex(), moment, within: window.within, expires_at }))
+}
+
+fn hash(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<Parts, KeyError> {
     let hash = Parts::new("event").and(&flow.name).and(&flow.key.version.to_string());
-    let hash = match (flow.key.header, names.idempotency_key) {
-        (Header::Required, None) => return Err(KeyError::HeaderMissing),
-        (Header::Required | Header::Preferred, Some(header)) => hash.and("header").and(header_key(header)?),
-        (Header::Preferred, None) | (Header::Ignored, _) => from_fields(hash, &flow.key, payload, names.id)?,
-    };
-    Ok(hash.id())
+    match (flow.key.header, names.idempotency_key) {
+        (Header::Required, None) => Err(KeyError::HeaderMissing),
+        (Header::Required | Header::Preferred, Some(header)) => Ok(hash.and("header").and(header_key(header)?)),
+        (Header::Preferred, None) | (Header::Ignored, _) => from_fields(hash, &flow.key, payload, names.id),
+    }
 }
 
 /// The queue's message group of an event: its ordering entity, hashed, because it may be an email.
@@ -70,10 +104,7 @@ fn from_fields(hash: Parts, key: &Key, payload: &Value, id: Option<&str>) -> Res
         hash = hash.and(&part(field, payload, id)?);
     }
     match &key.bucket {
-        Some(Bucket { field, every }) => {
-            let moment = moment(&Part::Field(field.clone()), &text(field, payload)?)?;
-            Ok(hash.and(&moment.floor(*every).to_string()))
-        }
+        Some(Bucket { field, every }) => Ok(hash.and(&moment_at(field, payload)?.floor(*every).to_string())),
         None => Ok(hash),
     }
 }
@@ -114,6 +145,10 @@ fn normalize<'v>(step: Normalizer, part: &Part, value: Cow<'v, str>) -> Result<C
     }))
 }
 
+fn moment_at(field: &Field, payload: &Value) -> Result<Timestamp, KeyError> {
+    moment(&Part::Field(field.clone()), &text(field, payload)?)
+}
+
 fn moment(part: &Part, text: &str) -> Result<Timestamp, KeyError> {
     Timestamp::parse(text.trim()).ok_or_else(|| match part {
         Part::Id => KeyError::NoId,
@@ -142,6 +177,8 @@ effects: [{id: crm, integration: crm, request: {method: POST, path: /leads}}]
 retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
 ";
 
+    const NOON: Timestamp = Timestamp::from_secs(1_794_830_400);
+
     fn flow(key: &str) -> Flow {
         let text = format!("{FLOW}key: {key}\n");
         let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
@@ -155,7 +192,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     }
 
     fn id(key: &str, payload: Value) -> Result<EventId, KeyError> {
-        derive(&flow(key), &payload, Names::default())
+        derive(&flow(key), &payload, Names::default(), NOON)
     }
 
     #[test]
@@ -202,7 +239,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     #[test]
     fn a_header_is_a_key_where_the_flow_says_so() {
         let derive = |key: &str, idempotency_key: Option<&str>| {
-            derive(&flow(key), &json!({"a": "x"}), Names { id: None, idempotency_key })
+            derive(&flow(key), &json!({"a": "x"}), Names { id: None, idempotency_key }, NOON)
         };
         let required = "{version: 1, header: required}";
         assert_eq!(derive(required, None), Err(KeyError::HeaderMissing));
@@ -218,9 +255,28 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     }
 
     #[test]
+    fn a_window_is_of_the_fields_alone() {
+        let sighting = |key: &str, at: &str, idempotency_key: Option<&str>| {
+            let names = Names { id: None, idempotency_key };
+            sighting(&flow(key), &json!({"a": "x", "b": "y", "at": at}), names, NOON)
+        };
+        let by_field = "{version: 1, fields: [a, b], window: {field: at, within: 5m}}";
+        let of = |at: &str| sighting(by_field, at, None).expect("a key").expect("a window");
+        let (one, other) = (of("2026-11-16T09:04:59Z"), of("2026-11-16T09:05:01Z"));
+        assert_eq!(one.key, other.key);
+        assert_eq!(other.moment.since(one.moment).as_secs(), 2);
+        assert_eq!(sighting(by_field, "soon", None), Err(KeyError::NoMoment("at".into())));
+        let by_reception = sighting("{version: 1, fields: [a, b], window: 5m}", "soon", None).expect("a key");
+        assert_eq!(by_reception.map(|sighting| sighting.moment), Some(NOON));
+        let preferred = "{version: 1, header: preferred, fields: [a], window: 5m}";
+        assert_eq!(sighting(preferred, "soon", Some("8e03978e")), Ok(None), "a header has no window");
+        assert!(sighting(preferred, "soon", None).expect("a key").is_some());
+    }
+
+    #[test]
     fn the_providers_own_id_is_a_key() {
         let flow = flow("{version: 1, fields: [$id]}");
-        let of = |id: Option<&str>| derive(&flow, &json!({"a": "x"}), Names { id, idempotency_key: None });
+        let of = |id: Option<&str>| derive(&flow, &json!({"a": "x"}), Names { id, idempotency_key: None }, NOON);
         assert_eq!(of(Some("msg_1")), of(Some("msg_1")));
         assert_ne!(of(Some("msg_1")), of(Some("msg_2")));
         assert_eq!((of(None), of(Some(""))), (Err(KeyError::NoId), Err(KeyError::NoId)));
@@ -239,7 +295,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         #[test]
         fn different_fields_have_different_keys(one in any::<(String, String)>(), other in any::<(String, String)>()) {
             let flow = flow("{version: 1, fields: [a, b]}");
-            let id = |(a, b): &(String, String)| derive(&flow, &json!({"a": a, "b": b}), Names::default());
+            let id = |(a, b): &(String, String)| derive(&flow, &json!({"a": a, "b": b}), Names::default(), NOON);
             prop_assert_eq!(one == other, id(&one) == id(&other));
         }
     }

@@ -6,3 +6,4 @@ pub mod invalid;
 pub mod key;
 pub mod secrets;
 pub mod signature;
+pub mod window;

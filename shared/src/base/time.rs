@@ -1,7 +1,7 @@
 //! The one timestamp type, and the one place for its arithmetic.
 
 use std::fmt;
-use std::ops::Add;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -61,6 +61,15 @@ impl Add<Duration> for Timestamp {
     fn add(self, duration: Duration) -> Timestamp {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.0.saturating_add(millis))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    fn sub(self, duration: Duration) -> Timestamp {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.0.saturating_sub(millis))
     }
 }
 
@@ -148,13 +157,13 @@ impl DurationText {
 
 /// Reads a duration as flow files write it.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let bad = || {
-        D::Error::custom(format!(
-            "`{text}` is not a duration; its units are ms, s, m and h, not days; write `500ms`, `2s`, `48h`"
-        ))
-    };
-    read_duration(&text).ok_or_else(bad)
+    parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// Reads a duration as flow files write it, or says how it is written.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("`{text}` is not a duration; its units are ms, s, m and h, not days; write `500ms`, `2s`, `48h`");
+    read_duration(text).ok_or_else(bad)
 }
 
 /// Reads a duration in the one accepted form: jiff would take `5 minutes` and `PT5M`, too.
@@ -242,6 +251,7 @@ mod tests {
     #[test]
     fn arithmetic_saturates() {
         assert_eq!(Timestamp::from_millis(i64::MAX) + Duration::MAX, Timestamp::from_millis(i64::MAX));
+        assert_eq!(Timestamp::from_millis(i64::MIN) - Duration::MAX, Timestamp::from_millis(i64::MIN));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::text_or_map::text_or_map;
 use super::{Field, Flow, Source, contract};
 use crate::base::suggest::suggest;
-use crate::base::time::{DurationText, Unit};
+use crate::base::time::{DurationText, Unit, parse_duration};
 use crate::base::wrong::Wrong;
 
 /// The key: two deliveries with the same key are the same event.
@@ -26,6 +26,9 @@ pub struct Key {
     /// The stretch of time within which the same fields are the same event.
     #[serde(default)]
     pub bucket: Option<Bucket>,
+    /// The time within which the same fields are the same event, wherever it begins.
+    #[serde(default)]
+    pub window: Option<Window>,
 }
 
 /// The use of the header `Idempotency-Key`.
@@ -139,6 +142,56 @@ impl TryFrom<String> for Normalizer {
     }
 }
 
+/// A sliding window: `{field: data.at, within: 5m}` by a moment that the event names, or `5m` by the moment when the
+/// intake received it. A bucket has fixed edges; a window begins with the first event of its key.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The field with the moment. Without it, the moment is that of reception.
+    pub field: Option<Field>,
+    /// How far a repetition may be from the first event.
+    pub within: Duration,
+}
+
+/// The long form of a window.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct WindowByField {
+    field: Field,
+    #[serde(with = "DurationText")]
+    within: Duration,
+}
+
+/// The short form of a window.
+struct WindowByReception(Duration);
+
+impl TryFrom<String> for WindowByReception {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        parse_duration(&text).map(WindowByReception)
+    }
+}
+
+impl From<WindowByReception> for Window {
+    fn from(WindowByReception(within): WindowByReception) -> Self {
+        Window { field: None, within }
+    }
+}
+
+impl From<WindowByField> for Window {
+    fn from(WindowByField { field, within }: WindowByField) -> Self {
+        Window { field: Some(field), within }
+    }
+}
+
+impl<'de> Deserialize<'de> for Window {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let forms = "a window, as `5m` or `{field: data.at, within: 5m}`";
+        text_or_map::<_, WindowByReception, WindowByField, _>(deserializer, forms)
+    }
+}
+
 /// A stretch of time, by a moment that the event names. It is not the moment of arrival: a repetition that
 /// arrives in the next stretch would be another event.
 #[derive(Clone, Debug, Deserialize)]
@@ -159,7 +212,9 @@ impl Key {
             Part::Id => None,
             Part::Field(field) => Some((format!("/key/fields/{index}/field"), field)),
         });
-        fields.chain(self.bucket.iter().map(|bucket| ("/key/bucket/field".into(), &bucket.field)))
+        let bucket = self.bucket.iter().map(|bucket| ("/key/bucket/field".into(), &bucket.field));
+        let window = self.window.iter().filter_map(|window| Some(("/key/window/field".into(), window.field.as_ref()?)));
+        fields.chain(bucket).chain(window)
     }
 
     fn id_at(&self) -> Option<usize> {
@@ -188,7 +243,26 @@ pub(super) fn check(flow: &Flow, source: Option<&Source>) -> Vec<Wrong> {
     if flow.key.bucket.as_ref().is_some_and(|bucket| bucket.every < Duration::from_secs(1)) {
         wrong.push(Wrong::at("/key/bucket/every", "key.bucket.every must be at least 1s"));
     }
+    wrong.extend(flow.key.window.as_ref().and_then(|window| check_window(flow, window)));
     wrong
+}
+
+/// The mistake in a window. It may not outlast the key: what is forgotten cannot be recognised.
+fn check_window(flow: &Flow, window: &Window) -> Option<Wrong> {
+    let within = if window.field.is_some() { "/key/window/within" } else { "/key/window" };
+    if flow.key.header == Header::Required {
+        Some(Wrong::at("/key/window", "key.window is not used where key.header is required"))
+    } else if flow.key.bucket.is_some() {
+        let hint = "keep the window: a bucket has fixed edges, and what is close on both sides of one is two events";
+        Some(Wrong::at("/key/window", "key.window and key.bucket exclude each other").hint(hint))
+    } else if window.within < Duration::from_secs(1) {
+        Some(Wrong::at(within, "key.window must be at least 1s"))
+    } else if window.within > flow.ttl {
+        let hint = "a settled event is forgotten after its ttl: shorten the window, or raise the ttl";
+        Some(Wrong::at(within, "key.window must not be longer than the flow's ttl").hint(hint))
+    } else {
+        None
+    }
 }
 
 /// The mistakes in the fields that the key and the order need. Every event must have them: a key made of a field that

@@ -45,7 +45,7 @@ pub use enrich::{Enrich, OnError, Origin};
 pub use field::Field;
 pub use guard::{Cap, Consent, Expression, Guard, QuietHours};
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
-pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part};
+pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part, Window};
 pub use parse::{File, Problem, Problems};
 pub use safe_mode::{SafeMode, TightCap};
 pub use source::{Envelope, IdAt, Scheme, Source};

@@ -10,12 +10,12 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::answers::WrittenResult;
-use super::key::Normalized;
+use super::key::{Normalized, WindowByField};
 use super::parse::Size;
 use super::source::InHeader;
 use super::{
     AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, ResultAt, Source, Statuses,
-    WrittenIntegration,
+    Window, WrittenIntegration,
 };
 use crate::base::time::{DurationText, HourMinute, Unit};
 use crate::limits::rates::Rate;
@@ -88,6 +88,16 @@ impl JsonSchema for KeyField {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({"anyOf": [generator.subschema_for::<Part>(), generator.subschema_for::<Normalized>()]})
+    }
+}
+
+impl JsonSchema for Window {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Window".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<DurationText>(), generator.subschema_for::<WindowByField>()]})
     }
 }
 
@@ -191,6 +201,16 @@ fn piece(piece: &Piece) -> &str {
 impl Serialize for KeyField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         json!({"field": self.part, "normalize": self.normalize}).serialize(serializer)
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let within = format!("{}ms", self.within.as_millis());
+        match &self.field {
+            Some(field) => json!({ "field": field, "within": within }).serialize(serializer),
+            None => within.serialize(serializer),
+        }
     }
 }
 

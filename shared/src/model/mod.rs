@@ -14,6 +14,7 @@ mod metrics;
 mod partners;
 mod pressure;
 mod queue;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -35,6 +36,7 @@ pub use metrics::ModelMetrics;
 pub use partners::{ModelPartners, Script};
 pub use pressure::ModelPressure;
 pub use queue::{Delivered, ModelQueue};
+pub use windows::ModelWindows;
 
 use crate::arrival::secrets::SecretStore;
 use crate::arrival::signature::Secret;

@@ -6,6 +6,7 @@ use intake::Intake;
 use processor::Processor;
 use replay::Replay;
 use shared::arrival::secrets::CachedSecrets;
+use shared::arrival::window::Windows;
 use shared::base::document::DocumentStore;
 use shared::effects::cap::Caps;
 use shared::effects::contact::Contacts;
@@ -19,7 +20,7 @@ use shared::limits::pressure::{Breakers, Gate, Slots};
 use shared::limits::rates::{Limiter, Limits};
 use shared::model::{
     ModelBudgets, ModelCaps, ModelContacts, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelMetrics,
-    ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
+    ModelPlaces, ModelPressure, ModelQueue, ModelSecrets, ModelWindows,
 };
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::{Board, Switchboard};
@@ -27,7 +28,7 @@ use shared::operate::switchboard::{Board, Switchboard};
 use crate::containers::LEASE;
 use crate::mutation::Mutation;
 use crate::partner::{OpeningConduct, Partner};
-use crate::ports::{Seat, SimBoard, SimLedger, SimPartners, SimQueue, SimTables, SkewedClock};
+use crate::ports::{Seat, SimBoard, SimLedger, SimPartners, SimQueue, SimTables, SimWindows, SkewedClock};
 use crate::scenario::FlowsVersion;
 
 /// Everything outside of the containers.
@@ -35,6 +36,8 @@ use crate::scenario::FlowsVersion;
 pub struct Models {
     /// The ledger.
     pub ledger: ModelLedger,
+    /// The anchors of keys with a window.
+    pub windows: ModelWindows,
     /// The queue of events.
     pub events: ModelQueue,
     pub(crate) letters: ModelQueue,
@@ -55,6 +58,8 @@ pub struct Models {
 pub struct ContainerPorts {
     /// Admits events.
     pub admissions: Box<dyn Admissions>,
+    /// The anchors of keys with a window.
+    pub windows: Box<dyn Windows>,
     /// Reads the row of an event.
     pub rows: Box<dyn Rows>,
     /// Claims events, and writes what comes of them.
@@ -142,6 +147,7 @@ impl ContainerStart {
         let partners = SimPartners { seat: seat.clone(), partner, mood, opening };
         let ports = ContainerPorts {
             admissions: Box::new(ledger.clone()),
+            windows: Box::new(SimWindows { seat: seat.clone(), windows: models.windows.clone() }),
             rows: Box::new(ledger.clone()),
             claims: Box::new(ledger.clone()),
             records: Box::new(ledger),
@@ -171,6 +177,7 @@ impl ContainerStart {
         let ports = self.ports();
         Intake {
             ledger: ports.admissions,
+            windows: ports.windows,
             rows: ports.rows,
             queue: ports.queue,
             limiter: Limiter::new(ports.sender_limits),

@@ -8,7 +8,7 @@ use shared::base::time::Timestamp;
 use shared::flows::Flows;
 use shared::model::{
     ModelBudgets, ModelCaps, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
-    ModelSecrets,
+    ModelSecrets, ModelWindows,
 };
 
 use crate::containers::{Container, Invocation, InvocationEnd, LoadedFunction, VISIBILITY};
@@ -55,6 +55,7 @@ impl SimWorld {
             caps: ModelCaps::beside(ledger.clone()),
             batches: ModelDocument::default(),
             ledger,
+            windows: ModelWindows::default(),
             events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY)
                 .redrive_to(letters.clone(), setup.max_receives),
             letters,

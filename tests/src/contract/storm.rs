@@ -12,7 +12,7 @@ use shared::base::trace::Trace;
 use shared::flows::contract::Contracts;
 use shared::ledger::Rows;
 use shared::limits::rates::Limiter;
-use shared::model::{ModelChance, ModelClock, ModelLimits, ModelMetrics, ModelSecrets};
+use shared::model::{ModelChance, ModelClock, ModelLimits, ModelMetrics, ModelSecrets, ModelWindows};
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::{NOW, flows, lead_of};
@@ -56,6 +56,7 @@ async fn intake_over(queues: &EmulatedQueues, ledger: &DynamoLedger, clock: Mode
         contracts: Contracts::of(&flows),
         flows,
         ledger: Box::new(ledger.clone()),
+        windows: Box::new(ModelWindows::default()),
         rows: Box::new(ledger.clone()),
         queue: Box::new(SqsEvents::new(&aws().await, queues.events_url())),
         limiter: Limiter::new(Box::new(ModelLimits::default())),

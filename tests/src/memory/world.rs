@@ -21,6 +21,7 @@ use shared::limits::rates::Limiter;
 use shared::model::{
     Delivered, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelDocument, ModelLatest,
     ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
+    ModelWindows,
 };
 use shared::operate::switchboard::{Board, Switchboard};
 
@@ -39,6 +40,7 @@ const MAX_RECEIVES: usize = 100;
 pub(crate) struct World {
     pub(crate) clock: ModelClock,
     pub(crate) ledger: ModelLedger,
+    pub(crate) windows: ModelWindows,
     pub(crate) events: ModelQueue,
     pub(crate) dead_letters: ModelQueue,
     pub(crate) partners: ModelPartners,
@@ -62,6 +64,7 @@ impl World {
         let clock = ModelClock::at(NOW);
         let chance = ModelChance::seeded(7);
         let ledger = ModelLedger::default();
+        let windows = ModelWindows::default();
         let dead_letters = ModelQueue::new(clock.clone(), VISIBILITY);
         let events = ModelQueue::new(clock.clone(), VISIBILITY).redrive_to(dead_letters.clone(), MAX_RECEIVES);
         let partners = ModelPartners::new(clock.clone());
@@ -82,6 +85,7 @@ impl World {
             contracts: Contracts::of(&flows),
             flows: flows.clone(),
             ledger: Box::new(ledger.clone()),
+            windows: Box::new(windows.clone()),
             rows: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),
@@ -139,6 +143,7 @@ impl World {
         World {
             clock,
             ledger,
+            windows,
             events,
             dead_letters,
             partners,

@@ -367,7 +367,7 @@ fn set_and_remove<'n>(set: impl Iterator<Item = &'n String>, removed: &[&str]) -
 }
 
 /// The names behind the `#placeholders` of some expressions: many plain ones are reserved words.
-fn names(expressions: &[&str]) -> HashMap<String, String> {
+pub(super) fn names(expressions: &[&str]) -> HashMap<String, String> {
     let words = expressions
         .iter()
         .flat_map(|expression| expression.split(|c: char| !(c == '#' || c == '_' || c.is_alphanumeric())));
@@ -383,7 +383,7 @@ fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
 }
 
 /// The stored row, if an update's condition failed; there may be none.
-fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item>> {
+pub(super) fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item>> {
     match error.as_service_error()? {
         UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),
         _ => None,

@@ -2,6 +2,7 @@
 
 mod ledger_items;
 mod ledger;
+mod windows;
 mod sqs;
 mod ssm;
 
@@ -30,6 +31,7 @@ pub use limits::DynamoLimits;
 pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;
+pub use windows::DynamoWindows;
 
 use crate::base::errors::Unavailable;
 

@@ -5,6 +5,7 @@ mod ledger;
 mod partners;
 mod pressure;
 mod queues;
+mod windows;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) use ledger::SimLedger;
 pub(crate) use partners::SimPartners;
 pub(crate) use pressure::{SimBoard, SimTables};
 pub(crate) use queues::SimQueue;
+pub(crate) use windows::SimWindows;
 
 use crate::faults::Fault;
 use crate::oracle::Oracle;
