@@ -48,12 +48,7 @@ pub enum KeyError {
 
 /// Derives the id of an event of this flow. The flow's name and its key's version are part of it. Where the key has a
 /// window, it is the id that the event has if it is the first one in it.
-pub fn derive(
-    flow: &Flow,
-    payload: &Value,
-    names: Names<'_>,
-    received_at: Timestamp,
-) -> Result<EventId, KeyError> {
+pub fn derive(flow: &Flow, payload: &Value, names: Names<'_>, received_at: Timestamp) -> Result<EventId, KeyError> {
     match sighting(flow, payload, names, received_at)? {
         Some(first) => Ok(first.id_at(first.moment)),
         None => Ok(hash(flow, payload, names)?.id()),

@@ -162,7 +162,8 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, 
 
 /// Reads a duration as flow files write it, or says how it is written.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("`{text}` is not a duration; its units are ms, s, m and h, not days; write `500ms`, `2s`, `48h`");
+    let bad =
+        || format!("`{text}` is not a duration; its units are ms, s, m and h, not days; write `500ms`, `2s`, `48h`");
     read_duration(text).ok_or_else(bad)
 }
 

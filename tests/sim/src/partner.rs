@@ -255,6 +255,7 @@ impl Partner {
         drop(state);
         let late = arrival.late || seat.scheduler.is_stalled(seat.who);
         seat.oracle.applied(&event, &effect, times, late, &seat.scheduler);
+        seat.oracle.applied_within(arrival, &seat.scheduler);
         (200, Some(body))
     }
 

@@ -29,13 +29,14 @@ impl Simulation {
         let profile = FaultProfile::drawn(&chance);
         let versions = &scenario.versions;
         let all: Vec<&Flow> = scenario.flows().collect();
-        let theme = Theme::drawn(below(7));
+        let theme = Theme::drawn(below(8));
         let about: Vec<&Flow> = all.iter().copied().filter(|flow| theme.is_of(flow, &versions[0])).collect();
         let (theme, flows) = if about.is_empty() { (Theme::Anything, &all) } else { (theme, &about) };
         let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
         let (events, entities, within) = match theme {
             Theme::Pressed => (8, scenario.entities, 2_000),
             Theme::Parked => (4 + below(6), 1 + below(scenario.entities), 60_000),
+            Theme::Close => (3 + below(5), 1 + below(2), [100, 2_000, 60_000][index(below(3))]),
             Theme::Guarded => (3 + below(6), 1 + below(2), 60_000),
             Theme::Approved | Theme::Anything => (1 + below(7), 1 + below(3), 60_000),
         };
@@ -117,6 +118,8 @@ enum Theme {
     Approved,
     /// Much that died of one cause, which passes.
     Parked,
+    /// Events that may be one, because they are close in time.
+    Close,
     Anything,
 }
 
@@ -127,6 +130,7 @@ impl Theme {
             1 => Theme::Guarded,
             2 => Theme::Approved,
             3 | 4 => Theme::Parked,
+            5 => Theme::Close,
             _ => Theme::Anything,
         }
     }
@@ -137,6 +141,7 @@ impl Theme {
             Theme::Pressed => partners.any(|partner| partner.pressure.is_limited()),
             Theme::Guarded => flow.contact.is_some(),
             Theme::Approved => flow.approval.is_some(),
+            Theme::Close => flow.key.window.is_some(),
             Theme::Parked | Theme::Anything => true,
         }
     }

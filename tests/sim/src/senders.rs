@@ -41,8 +41,8 @@ impl SimWorld {
         };
         let sender = &self.setup.senders[number];
         let delivery = signed(&sender.post, &self.setup.versions[0].flows, self.scheduler.now());
-        // The same for each copy, so that a partner's call can be told from another event's.
-        let trace = Trace::start(7, number as u64 + 1, 1);
+        let trace = trace(number);
+        self.oracle.posted(&sender.post, &trace.id(), self.scheduler.now());
         self.scheduler.note(Who::Sender(number), "post", &who.to_string(), "", None);
         let work = async move {
             let now = intake.clock.now();
@@ -57,6 +57,9 @@ impl SimWorld {
             Ok(receipt) if heard => {
                 self.scheduler.note(Who::Sender(number), "hears", "", "202", None);
                 self.oracle.acknowledged(&receipt.id);
+                if let Err(violation) = self.oracle.told(&trace(number).id(), &receipt.id) {
+                    self.scheduler.violated(violation);
+                }
                 if let Some(after) = self.setup.senders[number].again_after.pop() {
                     self.later(after, Actor::Sender(number));
                 }
@@ -72,6 +75,11 @@ impl SimWorld {
             }
         }
     }
+}
+
+/// The trace of a sender. It is the same for each copy, so that a partner's call can be told from another event's.
+fn trace(number: usize) -> Trace {
+    Trace::start(7, number as u64 + 1, 1)
 }
 
 /// The delivery as its source signs and packs it.

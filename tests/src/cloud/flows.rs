@@ -1,7 +1,9 @@
 //! The shipped flows and the switches, end to end through the local cloud.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -71,6 +73,35 @@ async fn every_shipped_flow_runs_end_to_end() {
         system.until(&sent.id(), "succeeded").await;
         assert_eq!(system.calls_of(channel).await.len(), 1, "{channel}");
     }
+}
+
+/// 09:04:59 and 09:05:01, in both orders and all at once: the incident that this product comes from.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_cart_on_both_sides_of_an_edge_makes_one_code() {
+    let system = System::take().await;
+    let (before, after) = ("2026-11-16T09:04:59Z", "2026-11-16T09:05:01Z");
+    for moments in [vec![before, after], vec![after, before], vec![before; 2]] {
+        let (email, customer, codes) = (contact(&system).await, unique(), system.calls_of("discounts").await.len());
+        let mut ids = BTreeSet::new();
+        for at in &moments {
+            let change = json!({"customer_id": customer, "cart_id": unique(), "abandoned_at": at});
+            ids.insert(cart(&system, &email, change).await);
+        }
+        assert_eq!(ids.len(), 1, "{moments:?}");
+        system.until(&ids.pop_first().expect("an id"), "succeeded").await;
+        assert_eq!(system.calls_of("discounts").await.len(), codes + 1, "{moments:?}");
+    }
+
+    let (email, customer, codes) = (contact(&system).await, unique(), system.calls_of("discounts").await.len());
+    let one = |n: usize| {
+        let at = if n.is_multiple_of(2) { before } else { after };
+        json!({"customer_id": customer, "cart_id": unique(), "abandoned_at": at})
+    };
+    let ids: BTreeSet<String> = join_all((0..20).map(|n| cart(&system, &email, one(n)))).await.into_iter().collect();
+    assert_eq!(ids.len(), 1, "all at once");
+    system.until(ids.first().expect("an id"), "succeeded").await;
+    assert_eq!(system.calls_of("discounts").await.len(), codes + 1, "all at once");
 }
 
 #[tokio::test]

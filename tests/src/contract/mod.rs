@@ -15,6 +15,7 @@ mod races;
 mod secrets;
 mod storm;
 mod switchboard;
+mod windows;
 
 /// Runs each of a module's functions once over its `model()` and once over its `emulator()`.
 macro_rules! on_model_and_emulator {

@@ -99,11 +99,7 @@ async fn cart_recovery_makes_one_code_and_one_email() {
     world.drain().await;
     let row = world.row(&id).await;
     assert_eq!(row.state, State::Succeeded, "{:?}", row.history);
-    assert_eq!(
-        asked(&world),
-        ["discounts POST /codes", "email POST /messages"],
-        "one bucket of five minutes, one cart"
-    );
+    assert_eq!(asked(&world), ["discounts POST /codes", "email POST /messages"], "within five minutes, one cart");
     let email = world.partners.calls()[1].1.body.clone().expect("a body");
     assert_eq!(email["data"]["code"], row.results()["discount"]["code"]);
 }

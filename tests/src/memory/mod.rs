@@ -19,6 +19,7 @@ mod replay;
 mod secrets;
 mod stale;
 mod switches;
+mod window;
 mod world;
 
 pub(crate) use console::{HOSTILE, hostile};

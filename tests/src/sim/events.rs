@@ -9,7 +9,7 @@ use shared::flows::{Flow, Flows};
 use sim::{EventRecipe, FieldValue};
 
 use super::contacts::{EMAIL, SPELLINGS};
-use crate::fixtures::{root, sources};
+use crate::fixtures::{NOW, root, sources};
 
 /// The recipe of each flow, by its name.
 pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
@@ -20,7 +20,10 @@ pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
 /// event and whom it is about. Some events are worth more than others, and want an approval.
 fn recipe(flow: &Flow) -> EventRecipe {
     let event_type = &flow.on.event_type;
-    let own = || json!({"type": event_type, "data": {"event_id": "", "entity": "", "address": "", "agrees": true, "large": true}});
+    let own = || {
+        let data = json!({"event_id": "", "entity": "", "address": "", "at": "", "agrees": true, "large": true});
+        json!({"type": event_type, "data": data})
+    };
     let payload = SHIPPED_PAYLOADS.get(event_type.as_str()).cloned().unwrap_or_else(own);
     let data = if payload.get("data").is_some() { "/data" } else { "" };
     let fields = fields().map(|(name, value)| (format!("{data}/{name}"), value));
@@ -41,6 +44,7 @@ fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
         ("customer_id", FieldValue::text(EMAIL)),
         ("entity", FieldValue::text(EMAIL)),
         ("email", FieldValue::text(EMAIL)),
+        ("at", FieldValue::Cycle(close_moments())),
         ("abandoned_at", FieldValue::Moment { apart: Duration::from_secs(600) }),
         ("total", FieldValue::Cycle(total)),
         ("discount_percent", cycle(&[json!(40), json!(10)])),
@@ -52,6 +56,13 @@ fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
         ("actions/0/action_id", FieldValue::Decision { yes: json!("approve"), no: json!("reject") }),
     ];
     fields.into_iter()
+}
+
+/// Moments on both sides of the edges of a grid of five minutes, and of the windows that the first of them open. They do
+/// not come in this order: senders send when they like.
+fn close_moments() -> Vec<Value> {
+    let seconds = [299, 301, 301, 1, 600, 0, 602, 899, 298, 1200];
+    seconds.map(|seconds| json!((NOW + Duration::from_secs(seconds)).to_string())).to_vec()
 }
 
 /// The payloads under `events/`, by the type that they say or that their file is called by.

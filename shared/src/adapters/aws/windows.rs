@@ -24,8 +24,7 @@ const APPEND: &str = "SET #moments = list_append(if_not_exists(#moments, :none),
 
 /// No other delivery has written the anchors since they were seen.
 const UNCHANGED: &str = "#version = :seen";
-const REPLACE: &str =
-    "SET #moments = :moments, #newest = :newest, #version = :version, #expires_at = :expires_at";
+const REPLACE: &str = "SET #moments = :moments, #newest = :newest, #version = :version, #expires_at = :expires_at";
 const REPLACE_AND_FORGET: &str = "SET #moments = :moments, #newest = :newest, #version = :version, \
     #expires_at = :expires_at, #forgotten = :forgotten";
 

@@ -15,6 +15,7 @@ mod plans;
 mod results;
 mod rows;
 mod stale;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -103,6 +104,9 @@ pub(crate) const RESULT_OR_ASKED: &str = "result-or-asked";
 pub(crate) const KEY_FAULT_WAITS: &str = "key-fault-waits";
 /// A request that may be repeated does not undo what a newer event of its entity did.
 pub(crate) const NOT_UNDONE: &str = "not-undone";
+/// For one key with a window, an effect happens no more often than moments were sent that all lie farther apart than the
+/// window; and what is told one id lies within the window of one moment.
+pub(crate) const WINDOW: &str = "window";
 /// After the faults are over, everything comes to rest.
 pub(crate) const REST: &str = "rest";
 
@@ -147,6 +151,7 @@ struct Seen {
     resources: BTreeMap<(String, String, String), (Timestamp, EventId)>,
     /// What operators planned, by the plans' names.
     plans: BTreeMap<String, BTreeMap<EventId, plans::PlannedReplay>>,
+    windows: windows::SentWindows,
 }
 
 /// What is known of one event.

@@ -11,6 +11,7 @@ mod others;
 mod queues;
 mod records;
 mod table;
+mod windows;
 
 use std::sync::LazyLock;
 
@@ -41,7 +42,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 60] = [
+pub(super) static ALL: [Mutant; 63] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -211,6 +212,15 @@ pub(super) static ALL: [Mutant; 60] = [
     }),
     Mutant::ports("a field that is removed keeps no stamp", |p, m| ContainerPorts {
         contacts: Box::new(contacts::UnstampedRemoval(p.contacts, m.contacts.clone())),
+        ..p
+    }),
+    Mutant::ports("an anchor is read, and then written whatever others wrote", |p, m| ContainerPorts {
+        windows: Box::new(windows::ReadThenWritten(m.windows.clone(), p.windows)),
+        ..p
+    }),
+    Mutant::ports("a window has fixed edges", |p, _| ContainerPorts { windows: Box::new(windows::FixedEdges), ..p }),
+    Mutant::ports("a later anchor is ignored", |p, _| ContainerPorts {
+        windows: Box::new(windows::EarlierAlone(p.windows)),
         ..p
     }),
 ];
