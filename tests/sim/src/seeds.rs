@@ -36,7 +36,7 @@ impl Simulation {
         let (events, entities, within) = match theme {
             Theme::Pressed => (8, scenario.entities, 2_000),
             Theme::Parked => (4 + below(6), 1 + below(scenario.entities), 60_000),
-            Theme::Close => (3 + below(5), 1 + below(2), [100, 2_000, 60_000][index(below(3))]),
+            Theme::Close => (3 + below(5), 1 + below(2), [30, 60_000][index(below(2))]),
             Theme::Guarded => (3 + below(6), 1 + below(2), 60_000),
             Theme::Approved | Theme::Anything => (1 + below(7), 1 + below(3), 60_000),
         };

@@ -96,7 +96,7 @@ impl Oracle {
         let most = farther_apart(&moments, sending.within.saturating_sub(sending.blur));
         let done = windows.done.entry((sending.key, effect.clone())).or_default();
         done.insert(event);
-        let seen = format!("`{effect}` is applied for {} events, and {most} are apart: {moments:?}", done.len());
+        let seen = format!("`{effect}` is applied for {} events, and only {most} moments are apart", done.len());
         report(scheduler, if done.len() > most { Err(violated(WINDOW, seen)) } else { Ok(()) });
     }
 }
