@@ -3,7 +3,8 @@
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use shared::arrival::event::Event;
-use shared::arrival::key::Names;
+use shared::arrival::key::{self, KeyError, Names};
+use shared::arrival::window::Sighting;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::contract::Contracts;
@@ -47,9 +48,18 @@ impl SampleEvent {
         let admitted = Contracts::of_flow(flow).admit(flow, self.body.clone());
         let (version, payload) = admitted.map_err(|unfit| NotAccepted(unfit.why.to_string()))?;
         let id = self.id(flow, flows);
-        let names = Names { id: id.as_deref(), idempotency_key: self.header("idempotency-key") };
-        let made = Event::new(flow, version, payload, names, now, Trace::start(0, 0, 0));
+        let made = Event::new(flow, version, payload, self.names(id.as_deref()), now, Trace::start(0, 0, 0));
         made.map_err(|error| NotAccepted(error.to_string()))
+    }
+
+    /// The place in time of the event that was made of it, where its key has a window.
+    pub(crate) fn sighting(&self, flow: &Flow, flows: &Flows, made: &Event) -> Result<Option<Sighting>, KeyError> {
+        let id = self.id(flow, flows);
+        key::sighting(flow, &made.payload, self.names(id.as_deref()), made.received_at)
+    }
+
+    fn names<'n>(&'n self, id: Option<&'n str>) -> Names<'n> {
+        Names { id, idempotency_key: self.header("idempotency-key") }
     }
 
     fn id(&self, flow: &Flow, flows: &Flows) -> Option<String> {

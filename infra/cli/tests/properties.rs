@@ -82,9 +82,13 @@ fn every_shipped_flow_that_is_written_and_read_again_is_the_same() {
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
 }
 
+/// What a key may say of time.
+const TIMES: [&str; 4] =
+    ["", "  bucket: {field: at, every: 5m}\n", "  window: {field: at, within: 5m}\n", "  window: 30s\n"];
+
 /// A flow file with these parts in place of its own.
-fn variant(ttl: u64, attempts: u32, normalize: &[&str], guarantee: &str, needs: Option<bool>, bucket: bool) -> String {
-    let bucket = if bucket { "  bucket: {field: at, every: 5m}\n  fields:" } else { "  fields:" };
+fn variant(ttl: u64, attempts: u32, normalize: &[&str], guarantee: &str, needs: Option<bool>, time: &str) -> String {
+    let time = format!("{time}  fields:");
     let needs = match needs {
         Some(true) => "    needs: [crm]\n    when: event.data.email != ''\n",
         Some(false) => "    needs: [crm]\n",
@@ -95,7 +99,7 @@ fn variant(ttl: u64, attempts: u32, normalize: &[&str], guarantee: &str, needs: 
         .replace("[trim, lower]", &format!("[{}]", normalize.join(", ")))
         .replace("guarantee: native", &format!("guarantee: {guarantee}"))
         .replace("    needs: [crm]\n", needs)
-        .replace("  fields:", bucket)
+        .replace("  fields:", &time)
 }
 
 proptest! {
@@ -128,9 +132,9 @@ proptest! {
         normalize in prop::sample::subsequence(vec!["trim", "lower", "sha256"], 0..=3),
         guarantee in prop::sample::select(vec!["native", "none"]),
         needs in any::<Option<bool>>(),
-        bucket: bool,
+        time in prop::sample::select(TIMES.to_vec()),
     ) {
-        let first = flows(&variant(ttl, attempts, &normalize, guarantee, needs, bucket));
+        let first = flows(&variant(ttl, attempts, &normalize, guarantee, needs, time));
         let written = serde_json::to_string(leads(&first)).expect("it can be written");
         let second = flows(&written);
         prop_assert_eq!(format!("{:?}", leads(&first)), format!("{:?}", leads(&second)));

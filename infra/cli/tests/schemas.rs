@@ -70,6 +70,8 @@ fn broken_files_do_not_match() {
         "method-unknown/flows/leads.yaml",
         "key-normaliser-unknown/flows/leads.yaml",
         "key-bucket-without-every/flows/leads.yaml",
+        "key-window-without-within/flows/leads.yaml",
+        "key-window-in-words/flows/leads.yaml",
         "integration-field-typo/integrations.yaml",
         "scheme-unknown/sources.yaml",
         "size-unknown-unit/sources.yaml",

@@ -117,6 +117,7 @@ fn a_diff_warns_when_old_events_become_new_again() {
         ("fields", "    - id\n", "    - at\n"),
         ("normalisers", "[trim, lower]", "[lower]"),
         ("bucket", "  fields:", "  bucket: {field: at, every: 5m}\n  fields:"),
+        ("window", "  fields:", "  window: {field: at, within: 5m}\n  fields:"),
         ("name", "name: leads", "name: prospects"),
     ] {
         let folder = repository(&format!("resets-{name}"));
@@ -183,6 +184,32 @@ fn keys_tell_collisions_from_repeats_and_near_misses() {
     assert_eq!(report["near_misses"][0]["lines"], json!([1, 2, 3, 4]));
     assert_eq!(report["refused"][0][0], 6);
     assert!(!words(&found).contains("Umbrella"), "no value is printed");
+}
+
+/// The export of a folder with this in its key, and what the command says of it.
+fn keys_of(name: &str, key: &str, moments: &[&str]) -> Value {
+    let folder = repository(name);
+    edit(&folder.join("flows/leads.yaml"), "  fields:", &format!("  {key}\n  fields:"));
+    let event = |at: &&str| json!({"type": "lead.created", "id": "e1", "at": at, "data": {"email": "a@example.com"}});
+    let lines: Vec<String> = moments.iter().map(|at| event(at).to_string()).collect();
+    let file = folder.join("export.jsonl");
+    std::fs::write(&file, lines.join("\n")).expect("it is written");
+    let (file, folder) = (file.to_string_lossy(), folder.to_string_lossy());
+    answer(&ledgerline(&["flows", "keys", "--json", "--flow", "leads", "--at", "at", &file, "--in", &folder]))
+}
+
+#[test]
+fn keys_know_windows_and_the_edges_of_buckets() {
+    let moments = ["2026-11-16T09:05:01Z", "2026-11-16T09:04:59Z", "2026-11-16T09:12:00Z"];
+    let report = keys_of("keys-bucket", "bucket: {field: at, every: 5m}", &moments);
+    assert_eq!(report["distinct"], 3);
+    assert_eq!(report["near_edges"], json!([{"line": 2, "field": "at", "edge_in_ms": 1000}]));
+    for window in ["window: {field: at, within: 5m}", "window: 5m"] {
+        let report = keys_of("keys-window", window, &moments);
+        assert_eq!((&report["distinct"], &report["near_edges"]), (&json!(2), &json!([])), "{window}");
+    }
+    let report = keys_of("keys-window", "window: {field: at, within: 5m}", &moments);
+    assert_eq!((&report["repeats"], &report["collisions"]), (&json!(1), &json!([])), "only the moment differs");
 }
 
 #[test]

@@ -16,8 +16,8 @@ Examples:
   ledgerline flows diff HEAD                prints what is not committed yet
   ledgerline flows diff origin/main --json  prints what a pull request changes, for a comment on it
 
-Exit code 3 means that old events become new again: the flow's name, or its key's version, fields, normalisers
-or bucket changed. A sender's repetition of an old event is then not recognised, and its effects happen again.";
+Exit code 3 means that old events become new again: the flow's name, or its key's version, fields, normalisers,
+bucket or window changed. A sender's repetition of an old event is then not recognised, and its effects happen again.";
 
 /// Print what changed since a revision, and whether old events become new again.
 #[derive(Debug, Args)]

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 use shared::arrival::event::Event;
-use shared::arrival::key::fingerprint;
+use shared::arrival::key::{KeyError, fingerprint};
+use shared::arrival::window::{Anchors, Placement, Sighting};
 use shared::base::time::{Timestamp, Unit};
 use shared::flows::{Field, Flow, Flows};
 
@@ -33,7 +35,8 @@ pub struct KeysArgs {
     /// The flow that takes the events. Without it, each event's type names its flow.
     #[arg(long)]
     flow: Option<String>,
-    /// The field that says when an event happened. Near misses are looked for within one minute of it.
+    /// The field that says when an event happened. Near misses are looked for within one minute of it, and a window
+    /// without a field takes it for the moment of reception.
     #[arg(long, default_value = "timestamp")]
     at: String,
     #[command(flatten)]
@@ -55,6 +58,19 @@ pub struct KeyReport {
     pub collisions: Vec<Collision>,
     /// The same entity within one minute under different keys: perhaps one event, acted on twice.
     pub near_misses: Vec<NearMiss>,
+    /// Events just before an edge of their bucket: a repetition that names a moment seconds later would be a new event.
+    pub near_edges: Vec<NearEdge>,
+}
+
+/// An event just before an edge of its bucket.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct NearEdge {
+    /// The line that it is on.
+    pub line: usize,
+    /// The field with its moment.
+    pub field: String,
+    /// The time from its moment to the edge, in milliseconds.
+    pub edge_in_ms: u128,
 }
 
 /// Different payloads under one key.
@@ -99,67 +115,122 @@ pub fn report(text: &str, flows: &Flows, flow: Option<&str>, at: &Field) -> Resu
     }
     let mut report = KeyReport::default();
     let mut events = Vec::new();
+    let mut anchors = BTreeMap::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match event(line, flows, flow) {
-            Ok(event) => events.push((index + 1, event)),
+        match ExportedEvent::read(index + 1, line, flows, flow, at).and_then(|event| event.anchored(&mut anchors)) {
+            Ok(event) => events.push(event),
             Err(why) => report.refused.push((index + 1, why)),
         }
     }
-    let by_key = grouped(&events, |event| Some(event.id.to_string()));
+    let by_key = grouped(&events, |exported| Some(exported.event.id.to_string()));
     report.events = events.len();
     report.distinct = by_key.len();
     for (key, same) in by_key {
-        let differ_in = differences(&same);
-        let payloads: BTreeSet<String> = same.iter().map(|(_, event)| fingerprint(&event.payload)).collect();
+        let differ_in = differences(same.iter().map(|exported| &exported.compared));
+        let payloads: BTreeSet<String> = same.iter().map(|exported| fingerprint(&exported.compared)).collect();
         report.repeats += same.len() - payloads.len();
         if !differ_in.is_empty() {
             report.collisions.push(Collision { key, lines: lines(&same), differ_in });
         }
     }
-    let minute = |event: &Event| Some((event.group.clone(), moment(event, at)?.floor(Unit::Minute.duration())));
+    let minute = |exported: &ExportedEvent<'_>| {
+        let moment = moment(&exported.event.payload, at)?;
+        Some((exported.event.group.clone(), moment.floor(Unit::Minute.duration())))
+    };
     for ((group, _), close) in grouped(&events, minute) {
-        let keys: BTreeSet<&str> = close.iter().map(|(_, event)| event.id.as_str()).collect();
+        let keys: BTreeSet<&str> = close.iter().map(|exported| exported.event.id.as_str()).collect();
         if keys.len() > 1 {
-            report.near_misses.push(NearMiss { group, lines: lines(&close), differ_in: differences(&close) });
+            let differ_in = differences(close.iter().map(|exported| &exported.event.payload));
+            report.near_misses.push(NearMiss { group, lines: lines(&close), differ_in });
         }
     }
+    report.near_edges = events.iter().filter_map(ExportedEvent::near_edge).collect();
     Ok(report)
 }
 
-fn event(line: &str, flows: &Flows, flow: Option<&str>) -> Result<Event, String> {
-    let sample = SampleEvent::parse(line).map_err(|error| error.to_string())?;
-    let flow: &Flow = match flow {
-        Some(name) => flows.flow(name),
-        None => sample.flows(flows).first().copied(),
-    }
-    .ok_or("no flow takes an event of this type")?;
-    sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)
+/// An event of an export.
+struct ExportedEvent<'f> {
+    line: usize,
+    flow: &'f Flow,
+    sighting: Option<Sighting>,
+    event: Event,
+    /// The payload without the moment of the key's window: two deliveries of one event may differ in it.
+    compared: Value,
 }
 
-type Numbered = (usize, Event);
+impl<'f> ExportedEvent<'f> {
+    fn read(line: usize, text: &str, flows: &'f Flows, flow: Option<&str>, at: &Field) -> Result<Self, String> {
+        let sample = SampleEvent::parse(text).map_err(|error| error.to_string())?;
+        let flow: &Flow = match flow {
+            Some(name) => flows.flow(name),
+            None => sample.flows(flows).first().copied(),
+        }
+        .ok_or("no flow takes an event of this type")?;
+        let received_at = moment(&sample.body, at).unwrap_or(Timestamp::from_secs(0));
+        let event = sample.event(flow, flows, received_at).map_err(|refused| refused.0)?;
+        let sighting = sample.sighting(flow, flows, &event).map_err(|error| error.to_string())?;
+        let compared = match flow.key.window.as_ref().and_then(|window| window.field.as_ref()) {
+            Some(field) => without(field, event.payload.clone()),
+            None => event.payload.clone(),
+        };
+        Ok(ExportedEvent { line, flow, sighting, event, compared })
+    }
 
-fn grouped<K: Ord>(events: &[Numbered], by: impl Fn(&Event) -> Option<K>) -> BTreeMap<K, Vec<&Numbered>> {
-    let mut groups: BTreeMap<K, Vec<&Numbered>> = BTreeMap::new();
-    for numbered in events {
-        if let Some(key) = by(&numbered.1) {
-            groups.entry(key).or_default().push(numbered);
+    /// The event under the id that it has after those before it.
+    fn anchored(mut self, anchors: &mut BTreeMap<String, Anchors>) -> Result<Self, String> {
+        let Some(sighting) = &self.sighting else { return Ok(self) };
+        let known = anchors.entry(sighting.key.clone()).or_default();
+        match known.place(sighting) {
+            Placement::Of(anchor) => self.event.id = sighting.id_at(anchor),
+            Placement::New(next) => *known = next,
+            Placement::Forgotten => return Err(KeyError::MomentForgotten.to_string()),
+        }
+        Ok(self)
+    }
+
+    fn near_edge(&self) -> Option<NearEdge> {
+        let bucket = self.flow.key.bucket.as_ref()?;
+        let moment = moment(&self.event.payload, &bucket.field)?;
+        let edge_in = bucket.every.saturating_sub(moment.since(moment.floor(bucket.every)));
+        let near = edge_in <= NEAR_EDGE.min(bucket.every / 10);
+        near.then(|| NearEdge { line: self.line, field: bucket.field.to_string(), edge_in_ms: edge_in.as_millis() })
+    }
+}
+
+/// How close to an edge of its bucket an event is told of, at most: senders repeat themselves within seconds.
+const NEAR_EDGE: Duration = Duration::from_secs(10);
+
+fn without(field: &Field, mut payload: Value) -> Value {
+    if let Some(value) = payload.pointer_mut(&format!("/{}", field.to_string().replace('.', "/"))) {
+        *value = Value::Null;
+    }
+    payload
+}
+
+fn grouped<'e, 'f, K: Ord>(
+    events: &'e [ExportedEvent<'f>],
+    by: impl Fn(&ExportedEvent<'f>) -> Option<K>,
+) -> BTreeMap<K, Vec<&'e ExportedEvent<'f>>> {
+    let mut groups: BTreeMap<K, Vec<&ExportedEvent<'f>>> = BTreeMap::new();
+    for exported in events {
+        if let Some(key) = by(exported) {
+            groups.entry(key).or_default().push(exported);
         }
     }
     groups
 }
 
-fn lines(events: &[&Numbered]) -> Vec<usize> {
-    events.iter().map(|(line, _)| *line).collect()
+fn lines(events: &[&ExportedEvent<'_>]) -> Vec<usize> {
+    events.iter().map(|exported| exported.line).collect()
 }
 
-fn moment(event: &Event, at: &Field) -> Option<Timestamp> {
-    Timestamp::parse(at.of(&event.payload)?.as_str()?)
+fn moment(payload: &Value, at: &Field) -> Option<Timestamp> {
+    Timestamp::parse(at.of(payload)?.as_str()?)
 }
 
 /// The places in which the payloads are not all the same. Never the values.
-fn differences(events: &[&Numbered]) -> Vec<String> {
+fn differences<'v>(mut payloads: impl Iterator<Item = &'v Value>) -> Vec<String> {
     let mut places = BTreeSet::new();
-    let mut payloads = events.iter().map(|(_, event)| &event.payload);
     if let Some(first) = payloads.next() {
         payloads.for_each(|other| differing(first, other, &mut Vec::new(), &mut places));
     }
@@ -183,7 +254,7 @@ fn differing(one: &Value, other: &Value, at: &mut Vec<String>, places: &mut BTre
 }
 
 fn summary(report: &KeyReport) -> String {
-    let KeyReport { events, distinct, repeats, refused, collisions, near_misses } = report;
+    let KeyReport { events, distinct, repeats, refused, collisions, near_misses, near_edges } = report;
     let joined = |numbers: &[usize]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let (events, distinct) = (output::count(*events, "event"), output::count(*distinct, "different key"));
     let mut text = format!("{events} with {distinct}\n{} an earlier line\n", repeating(*repeats));
@@ -199,6 +270,13 @@ fn summary(report: &KeyReport) -> String {
         text += &format!("\n{title}: one entity has several keys within one minute, and may be acted on twice\n");
         let rows = near_misses.iter().map(|n| [n.group[..12].to_owned(), joined(&n.lines), n.differ_in.join(", ")]);
         text += &output::columns(["GROUP", "LINES", "DIFFER IN"], &rows.collect::<Vec<_>>());
+    }
+    if !near_edges.is_empty() {
+        let title = output::styled(output::BOLD, output::count(near_edges.len(), "event"));
+        text += &format!("\n{title} just before an edge of a bucket: a repetition seconds later is a new event\n");
+        let rows = near_edges.iter().map(|n| [n.line.to_string(), n.field.clone(), format!("{} ms", n.edge_in_ms)]);
+        text += &output::columns(["LINE", "FIELD", "EDGE IN"], &rows.collect::<Vec<_>>());
+        text += "A window has no edges: write `window: {field: …, within: …}` in the place of the bucket.\n";
     }
     if !refused.is_empty() {
         let title = output::styled(output::BOLD, output::count(refused.len(), "line"));

@@ -1,10 +1,10 @@
-//! What happens before the first effect: enrichment, guards, approval.
+//! What happens before the first effect: the window of the key, enrichment, guards, approval.
 
 use serde_json::{Map, Value, json};
 use shared::base::time::Timestamp;
 use shared::effects::guard::{Judgement, judge};
 use shared::flows::template::Scope;
-use shared::flows::{Approval, Cap, Consent, Flow, Guard, Origin, QuietHours};
+use shared::flows::{Approval, Cap, Consent, Flow, Guard, Origin, QuietHours, Window};
 
 /// The enrichment as if every answer had come: later templates read it.
 pub(super) fn assumed_found(flow: &Flow) -> Map<String, Value> {
@@ -19,7 +19,7 @@ pub(super) fn assumed_found(flow: &Flow) -> Map<String, Value> {
     found.collect()
 }
 
-/// A sentence for each enrichment, guard and approval. Only an expression can be judged without the contact and
+/// A sentence for the window, and for each enrichment, guard and approval. Only an expression can be judged without the contact and
 /// the clock.
 pub(super) fn sentences(flow: &Flow, scope: &Scope<'_>, now: Timestamp) -> Vec<String> {
     let found = flow.enrich.iter().map(|enrich| match &enrich.from {
@@ -27,7 +27,17 @@ pub(super) fn sentences(flow: &Flow, scope: &Scope<'_>, now: Timestamp) -> Vec<S
         Origin::Geoip(_) => format!("the processor reads `{}` from the database of places", enrich.id),
     });
     let guards = flow.guards.iter().map(|guard| guard_sentence(guard, scope, now));
-    found.chain(guards).chain(flow.approval.iter().map(|approval| approval_sentence(approval, scope))).collect()
+    let window = flow.key.window.iter().map(window_sentence);
+    window
+        .chain(found)
+        .chain(guards)
+        .chain(flow.approval.iter().map(|approval| approval_sentence(approval, scope)))
+        .collect()
+}
+
+fn window_sentence(window: &Window) -> String {
+    let by = window.field.as_ref().map_or("its reception".to_owned(), |field| format!("`{field}`"));
+    format!("the id is another's if an event with the same key is within {}s, by {by}", window.within.as_secs())
 }
 
 fn guard_sentence(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
