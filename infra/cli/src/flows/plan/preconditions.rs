@@ -36,8 +36,9 @@ pub(super) fn sentences(flow: &Flow, scope: &Scope<'_>, now: Timestamp) -> Vec<S
 }
 
 fn window_sentence(window: &Window) -> String {
-    let by = window.field.as_ref().map_or("its reception".to_owned(), |field| format!("`{field}`"));
-    format!("the id is another's if an event with the same key is within {}s, by {by}", window.within.as_secs())
+    let moment = window.field.as_ref().map_or("the moment of reception".to_owned(), |field| format!("`{field}`"));
+    let within = window.within.as_secs();
+    format!("the intake takes the id of an earlier event with the same key, if {moment} is within {within}s of it")
 }
 
 fn guard_sentence(guard: &Guard, scope: &Scope<'_>, now: Timestamp) -> String {
