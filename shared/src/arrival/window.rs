@@ -146,9 +146,9 @@ impl From<Unavailable> for NotAnchored {
 /// Without a bound, silly moments would push the anchors out that matter.
 pub const MAX_AHEAD: Duration = Duration::from_secs(24 * 3600);
 
-/// How often the anchors are written in another order than that of time, before the sender must try again. Each failure
-/// means that another delivery of the same key was placed meanwhile.
-const MAX_TRIES: usize = 8;
+/// How often a moment between two anchors is written, before the sender must try again: often enough for all events of
+/// a batch that are admitted side by side. Each failure means that another delivery of the same key was placed meanwhile.
+const MAX_TRIES: usize = 16;
 
 /// Finds the anchor of a delivery, or makes it one.
 ///
