@@ -1,6 +1,7 @@
 //! The shipped flows and real payloads.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use shared::adapters::machine::read_flows;
@@ -9,7 +10,7 @@ use shared::arrival::key::Names;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::{File, Flow, Flows};
-use shared::ledger::SignOff;
+use shared::ledger::{Claim, SignOff};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
 
@@ -77,6 +78,16 @@ pub(crate) fn event(event_id: &str) -> Event {
     let lead = lead_of(event_id, "ada@example.com");
     Event::new(&lead_routing(), 1, lead, Names::default(), NOW, trace).expect("a lead has a key")
 }
+
+/// A worker's claim for this message.
+pub(crate) fn claim_of(event: &Event, now: Timestamp, first: &[&str]) -> Claim {
+    let first = first.iter().map(|effect| (*effect).to_owned()).collect();
+    let (replay, fingerprint) = (event.replay, event.fingerprint.clone());
+    Claim { now, lease: LEASE, replay, fingerprint, first }
+}
+
+/// The length of a lease.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
 /// A path of the project, as people name it.
 pub(crate) fn shown(path: &Path) -> String {

@@ -20,8 +20,9 @@ pub(crate) fn answer_duplicate(
         return Err(Rejection::KeyReused);
     }
     // The event may be on the queue already, or the first invocation crashed before it sent it. A second copy
-    // is harmless: SQS drops it within five minutes, the processor's claim does so afterwards.
-    let unsent = (first.state == State::Queued).then_some(Event { replay: first.replay, ..event });
+    // is harmless, also with another payload: the first claim decides which one is worked on. After that claim,
+    // the queue has the event, or operators have: only they send a replay, with the payload that they saw.
+    let unsent = (first.state == State::Queued && first.is_unclaimed()).then_some(event);
     let result = (first.state == State::Succeeded).then(|| first.results());
     Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
 }

@@ -7,7 +7,7 @@ use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use crate::ends::{bury, send_letter};
 use crate::pause::{pause_of_flow, pause_of_integration};
@@ -17,7 +17,8 @@ use crate::work::{MessageFate, Run, Work};
 /// Claims the event, and runs it to its end if the claim is won.
 pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     let first = flow.map(|flow| first_intents(work, flow)).unwrap_or_default();
-    let claim = Claim { now: work.now(), lease: work.processor.lease, first };
+    let (replay, fingerprint) = (work.event.replay, work.event.fingerprint.clone());
+    let claim = Claim { now: work.now(), lease: work.processor.lease, replay, fingerprint, first };
     match work.processor.ledger.claim(&work.event.id, &claim).await {
         Ok(Ok(lease)) => settle(work, flow, lease).await,
         Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,
@@ -52,6 +53,13 @@ fn is_unhindered(work: &Work<'_>, effect: &Effect) -> bool {
 async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> MessageFate {
     match not_claimed {
         NotClaimed::Settled => MessageFate::Done,
+        NotClaimed::Superseded => {
+            let (event, flow, trace_id) = work.ids();
+            let replay = work.event.replay;
+            let told = "the event was replayed since, or is done with another payload; the message is deleted";
+            info!(event, flow, trace_id, replay, "{told}");
+            MessageFate::Done
+        }
         NotClaimed::HeldUntil(until) | NotClaimed::RetryAt(until) => {
             MessageFate::RedeliverAfter(until.since(now) + CLOCK_MARGIN)
         }

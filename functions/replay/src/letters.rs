@@ -5,7 +5,6 @@ use serde_json::Value;
 use shared::adapters::lambda::{keep, received};
 use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
-use shared::base::retention::UNSETTLED_RETENTION;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
@@ -33,9 +32,9 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
         let now = replay.clock.now();
         let (event, otherwise) = event_of(&letter, now);
         match park(replay, &event, otherwise, now).await {
-            Ok(parked) => {
+            Ok(taken) => {
                 let trace_id = event.trace.id();
-                info!(event = %event.id, flow = event.flow, trace_id, parked, "a dead letter was taken in");
+                info!(event = %event.id, flow = event.flow, trace_id, "{}", taken.told());
             }
             Err(error) => {
                 let trace_id = event.trace.id();
@@ -62,38 +61,64 @@ async fn drive_lane(replay: &Replay, tick: Tick, letter: Received) -> Option<Str
     Some(letter.message_id)
 }
 
-/// Parks one event: its payload first, then its row, so that every listed event can be
-/// replayed. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
-async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp) -> Result<bool, WriteError> {
+/// Parks one event: its payload and its row at once, so that every listed event can be replayed, with the payload
+/// that its row stands for. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
+async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp) -> Result<LetterFate, WriteError> {
     let seen = replay.records.row(&event.id).await?;
     let next = match &seen {
         None => Row::unaccounted(event, otherwise, now).park(now),
-        Some(row) if has_moved_on(row, event) => return Ok(false),
+        Some(row) if has_moved_on(row, event) => return Ok(LetterFate::Copy),
+        Some(row) if is_superseded(row, event) => return Ok(LetterFate::Superseded),
         // The queue gave up on the event while a worker still holds it. The lease ends before the letter
         // comes back.
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
-        Some(row) => row.clone().park(now),
+        Some(row) => row.clone().with_payload_of(event).park(now),
     };
     // The workers of an event that the queue gave up on could not record what they may have set.
     if let Some(flow) = replay.flows.flow(&next.flow) {
         stale_guard::apply_tried(&*replay.latest, flow, event, &next, now).await?;
     }
     let event = &Event { replay: next.replay, ..event.clone() };
-    replay.records.keep(event, (now + UNSETTLED_RETENTION).secs()).await?;
-    replay.records.replace(seen.as_ref(), &next).await?;
-    Ok(true)
+    replay.records.park(seen.as_ref(), &next, event).await?;
+    Ok(LetterFate::Parked)
+}
+
+/// What became of a letter.
+enum LetterFate {
+    /// Its event is parked.
+    Parked,
+    /// Its event is settled, parked already, or replayed since.
+    Copy,
+    /// Its event was worked on with another payload.
+    Superseded,
+}
+
+impl LetterFate {
+    fn told(&self) -> &'static str {
+        match self {
+            LetterFate::Parked => "a dead letter was taken in; its event is parked",
+            LetterFate::Copy => "a dead letter was deleted: its event is settled, parked already, or replayed since",
+            LetterFate::Superseded => "a dead letter was deleted: its event was worked on with another payload",
+        }
+    }
 }
 
 /// Whether the letter is a copy: of an event that is settled, parked already, or replayed since.
-///
-/// An event that died after a replay is parked by any letter, an older one too. The message from before the
-/// replay may have claimed it, and the queue drops the letter of the later one as a copy.
 fn has_moved_on(row: &Row, event: &Event) -> bool {
     match row.state {
         State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => true,
         State::Dead => row.parked.is_some(),
         State::Queued | State::Running | State::Retrying => event.replay < row.replay,
     }
+}
+
+/// Whether the row does not stand for the letter's message: it must neither bury the event nor take the place of its
+/// payload. The message that the row stands for is on the queue, or comes as a letter of its own. If no message was
+/// ever claimed, the row stands for any: this one may be the only one that was sent.
+///
+/// Letters of an older version are believed: a message from before a replay could claim the event then.
+fn is_superseded(row: &Row, event: &Event) -> bool {
+    event.fingerprint.is_some() && !row.stands_for(event.replay, event.fingerprint.as_deref())
 }
 
 fn event_of(letter: &Received, now: Timestamp) -> (Event, Reason) {

@@ -29,6 +29,9 @@ pub struct Event {
     /// The number of times that the event was sent through the queue again: replayed, or approved.
     #[serde(default)]
     pub replay: u32,
+    /// The hash of the payload, by which the ledger knows it. A message of an older version has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// The fields that the flow's schema lists.
     pub payload: Value,
 }
@@ -52,6 +55,7 @@ impl Event {
             trace,
             group: key::group(flow, &payload)?,
             replay: 0,
+            fingerprint: Some(key::fingerprint(&payload)),
             payload,
         })
     }
@@ -67,6 +71,7 @@ impl Event {
             trace: Trace::start(0, 0, 0),
             group: message_id.to_owned(),
             replay: 0,
+            fingerprint: None,
             payload: Value::String(body.to_owned()),
         }
     }
@@ -87,11 +92,13 @@ impl Event {
     /// The deduplication id of the event's message.
     ///
     /// SQS remembers an id for five minutes after delivery, too: a replay under the first id would
-    /// be dropped with a success. So the id carries the replay number.
+    /// be dropped with a success. So the id carries the replay number; and that of a first message its payload's
+    /// fingerprint, so that only the claim decides between two payloads.
     pub fn deduplication_id(&self) -> String {
-        match self.replay {
-            0 => self.id.to_string(),
-            replay => format!("{}-r{replay}", self.id),
+        match (self.replay, &self.fingerprint) {
+            (0, None) => self.id.to_string(),
+            (0, Some(fingerprint)) => format!("{}-{fingerprint}", self.id),
+            (replay, _) => format!("{}-r{replay}", self.id),
         }
     }
 }

@@ -54,6 +54,7 @@ impl InvalidBody {
             received_at,
             trace,
             replay: 0,
+            fingerprint: None,
             payload: json!(self),
         }
     }

@@ -6,5 +6,8 @@ use std::time::Duration;
 /// keeps it for 4 days, the dead letter queue for 14 more, and an operator takes the rest.
 pub const UNSETTLED_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 
+/// How long the queue keeps a message. The template says the same.
+pub const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
+
 /// How long the queue remembers a message's deduplication id.
 pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);

@@ -1,7 +1,6 @@
 //! The parser: from the flows folder's files to [`Flows`], or to all mistakes in them.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -10,7 +9,7 @@ use super::answers::check_rules;
 use super::contract::Contract;
 use super::{Flow, Flows, approval, effect, enrich, guard, key, parse_error, safe_mode, template_reads};
 use crate::base::locate::{Place, locate};
-use crate::base::retention::DEDUPLICATION_WINDOW;
+use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
 
@@ -181,9 +180,6 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     }
     wrong
 }
-
-/// How long the queue keeps a message. The template says the same.
-const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
 
 fn check_schemas(flow: &Flow) -> Vec<Wrong> {
     let mut wrong = Vec::new();

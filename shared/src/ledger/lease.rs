@@ -16,6 +16,10 @@ pub struct Claim {
     pub now: Timestamp,
     /// The length of the lease that the claim asks for.
     pub lease: Duration,
+    /// The replay number of the worker's message.
+    pub replay: u32,
+    /// The fingerprint of the message's payload. A message of an older version has none.
+    pub fingerprint: Option<String>,
     /// The effects that the worker would call first. The claim records their intents, which saves a write: they
     /// count only if the ledger knows of no effect yet.
     pub first: Vec<String>,
@@ -49,12 +53,20 @@ pub enum NotClaimed {
     Settled,
     /// The event is a dead letter. The worker that buried it may have crashed before it sent the letter.
     Dead(Box<Row>),
+    /// The row does not stand for the worker's message: the event was replayed since, or the first claim was of another
+    /// payload.
+    Superseded,
     /// The ledger has no row for the event.
     NoRow,
 }
 
 impl Row {
-    /// Whether a worker may claim the event now. The adapters' condition says the same.
+    /// Whether this claim is won. The adapters' condition says the same.
+    pub fn is_won_by(&self, claim: &Claim) -> bool {
+        self.stands_for(claim.replay, claim.fingerprint.as_deref()) && self.claimable(claim.now)
+    }
+
+    /// Whether no worker holds the event now, and its time has come.
     pub fn claimable(&self, now: Timestamp) -> bool {
         match self.state {
             State::Queued => true,
@@ -64,9 +76,10 @@ impl Row {
         }
     }
 
-    /// The reason why a claim on this row was not won.
-    pub fn not_claimed(self) -> NotClaimed {
+    /// The reason why this claim on the row was not won.
+    pub fn not_claimed(self, claim: &Claim) -> NotClaimed {
         match self.state {
+            _ if !self.stands_for(claim.replay, claim.fingerprint.as_deref()) => NotClaimed::Superseded,
             State::Queued | State::Retrying => NotClaimed::RetryAt(self.retry_at.unwrap_or(self.received_at)),
             State::Running => NotClaimed::HeldUntil(self.lease_until.unwrap_or(self.received_at)),
             // An event that awaits approval has left the queue: the answer sends it anew.
@@ -107,6 +120,7 @@ impl Lease {
         let lost_until = row.lease_until.filter(|_| row.state == State::Running);
         row.state = State::Running;
         row.next_epoch();
+        row.fingerprint = claim.fingerprint.clone().unwrap_or(row.fingerprint);
         row.lease_until = Some(claim.lease_until());
         row.retry_at = None;
         row.unlist();

@@ -94,6 +94,13 @@ impl Row {
         self
     }
 
+    /// The row, standing for the payload of this letter from here on. A message of an older version names none.
+    #[must_use]
+    pub fn with_payload_of(mut self, letter: &Event) -> Self {
+        self.fingerprint = letter.fingerprint.clone().unwrap_or(self.fingerprint);
+        self
+    }
+
     /// The row, parked for an operator. An event that the queue itself gave up on has no context: its workers
     /// crashed before they could write any.
     #[must_use]
@@ -155,6 +162,10 @@ impl Row {
         self.queued_at = now;
         self.retry_at = None;
         self.expires_at = (now + UNSETTLED_RETENTION).secs();
+        // Its letter may not be taken in yet. Only what is listed is sent if this send is lost.
+        if self.parked.is_none() {
+            self.list(now);
+        }
     }
 
     /// The row with an operator's verdict on an effect. The row stays dead: a replay goes on from there.

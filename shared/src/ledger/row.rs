@@ -9,7 +9,7 @@ use super::{Death, Reason, json_text};
 use crate::arrival::event::Event;
 use crate::arrival::key;
 use crate::base::id::EventId;
-use crate::base::retention::UNSETTLED_RETENTION;
+use crate::base::retention::{QUEUE_RETENTION, UNSETTLED_RETENTION};
 use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
 use crate::flows::Effect;
@@ -71,7 +71,7 @@ pub struct Row {
     pub received_at: Timestamp,
     /// The trace that the event belongs to.
     pub trace: Trace,
-    /// The hash of the event's payload.
+    /// The hash of the one payload that the row stands for. The first claim fixes it.
     pub fingerprint: String,
     /// The event's state.
     pub state: State,
@@ -254,7 +254,7 @@ impl Row {
             source: event.source.clone(),
             received_at: event.received_at,
             trace: event.trace.clone(),
-            fingerprint: key::fingerprint(&event.payload),
+            fingerprint: event.fingerprint.clone().unwrap_or_else(|| key::fingerprint(&event.payload)),
             state: State::Queued,
             epoch: 0,
             step: 0,
@@ -276,9 +276,28 @@ impl Row {
     }
 
     /// Whether a new event of the same id may take this row's place: the row is settled, and so old that no
-    /// sender repeats the event any more. DynamoDB deletes expired items late, so a row that is there may be expired.
+    /// sender repeats the event any more; or its message is lost. DynamoDB deletes expired items late, so a row that is
+    /// there may be expired.
     pub fn forgotten(&self, now: Timestamp) -> bool {
-        self.state.is_settled() && self.expires_at < now.secs()
+        (self.state.is_settled() && self.expires_at < now.secs()) || self.is_lost(now)
+    }
+
+    /// Whether the queue has no message of the event any more, although no worker ever claimed it: it was never sent,
+    /// or the queue's retention is over.
+    fn is_lost(&self, now: Timestamp) -> bool {
+        self.state == State::Queued && self.is_unclaimed() && self.queued_at + QUEUE_RETENTION < now
+    }
+
+    /// Whether the event was never claimed, nor replayed. Nothing was done for it yet, with any payload.
+    pub fn is_unclaimed(&self) -> bool {
+        self.epoch == 0
+    }
+
+    /// Whether the row stands for a message of this replay number and this payload. Before the first claim, it stands
+    /// for any payload. A message of an older version names none, and is believed.
+    pub fn stands_for(&self, replay: u32, fingerprint: Option<&str>) -> bool {
+        let same = |fingerprint| self.is_unclaimed() || self.fingerprint == fingerprint;
+        self.replay == replay && fingerprint.is_none_or(same)
     }
 
     /// The values that a template of an effect may read.

@@ -31,7 +31,8 @@ pub trait Admissions: Send + Sync {
 /// The processor's side of the ledger.
 #[async_trait]
 pub trait Claims: Send + Sync {
-    /// Claims an event. One conditional update, no read.
+    /// Claims an event for a message, if the row stands for that message ([`Row::stands_for`]) and no other worker holds
+    /// it. The first claim fixes the payload that the row stands for. One conditional update, no read.
     async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable>;
 
     /// Records the lease's progress. The lease goes on.
@@ -57,7 +58,11 @@ pub trait Records: Rows {
     /// The oldest parked rows, oldest first, of those that were parked from `since` to `until`.
     async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
-    /// Keeps a parked event's payload beside its row.
+    /// Parks an event: `next` in the place of `seen`, as [`Records::replace`] writes it, and its payload. Both or
+    /// neither: the kept payload is the one that the row stands for.
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError>;
+
+    /// Keeps the payload of an event that a worker holds, before the worker parks it.
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable>;
 
     /// The payload of a parked event.

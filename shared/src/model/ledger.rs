@@ -38,6 +38,16 @@ impl Table {
         let before = self.rows.insert(row.id.clone(), row.clone());
         self.changes.push(RowChange { before, after: row.clone() });
     }
+
+    fn replace(&mut self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        let current = self.rows.get(&next.id);
+        let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
+        if !unchanged && current != Some(next) {
+            return Err(WriteError::Fenced);
+        }
+        self.write(next);
+        Ok(())
+    }
 }
 
 impl ModelLedger {
@@ -121,8 +131,8 @@ impl Claims for ModelLedger {
         let mut table = locked(&self.0);
         table.writes += 1;
         let Some(row) = table.rows.get(id).cloned() else { return Ok(Err(NotClaimed::NoRow)) };
-        if !row.claimable(claim.now) {
-            return Ok(Err(row.not_claimed()));
+        if !row.is_won_by(claim) {
+            return Ok(Err(row.not_claimed(claim)));
         }
         let lease = Lease::won(row, claim);
         table.write(lease.row());
@@ -162,6 +172,15 @@ impl Records for ModelLedger {
         Ok(rows)
     }
 
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
+        let mut table = locked(&self.0);
+        // A transaction of two writes.
+        table.writes += 2;
+        table.replace(seen, next)?;
+        table.payloads.insert(event.id.clone(), event.clone());
+        Ok(())
+    }
+
     async fn keep(&self, event: &Event, _expires_at: i64) -> Result<(), Unavailable> {
         let mut table = locked(&self.0);
         table.writes += 1;
@@ -185,12 +204,6 @@ impl Records for ModelLedger {
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
         let mut table = locked(&self.0);
         table.writes += 1;
-        let current = table.rows.get(&next.id);
-        let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
-        if !unchanged && current != Some(next) {
-            return Err(WriteError::Fenced);
-        }
-        table.write(next);
-        Ok(())
+        table.replace(seen, next)
     }
 }

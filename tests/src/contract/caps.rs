@@ -4,17 +4,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shared::adapters::aws::{DynamoCaps, DynamoLedger, aws};
 use shared::base::errors::WriteError;
-use shared::base::id::EventId;
+use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{self, Caps, Count, CountError, Counter};
-use shared::ledger::{Admissions, Claim, Claims, Lease, Records, Row};
+use shared::ledger::{Admissions, Claims, Lease, Records, Row};
 use shared::model::{ModelCaps, ModelLedger};
 
 use super::on_model_and_emulator;
-use crate::fixtures::{NOW, event, lead_routing};
+use crate::fixtures::{LEASE, NOW, claim_of, event, lead_routing};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-const LEASE: Duration = Duration::from_secs(60);
 
 fn model() -> (ModelLedger, ModelCaps) {
     let ledger = ModelLedger::default();
@@ -41,16 +40,18 @@ fn unique(name: &str) -> String {
 
 /// A lease on a new event, with the intent to call its effect that is not written yet.
 async fn intending(ledger: &(impl Admissions + Claims), now: Timestamp) -> Lease {
-    let event = event(&unique("cap"));
-    ledger.admit(&Row::admitted(&event, NOW), NOW).await.expect("an answer");
-    let mut lease = claimed(ledger, &event.id, now).await;
+    intending_for(ledger, &event(&unique("cap")), now).await
+}
+
+async fn intending_for(ledger: &(impl Admissions + Claims), event: &Event, now: Timestamp) -> Lease {
+    ledger.admit(&Row::admitted(event, NOW), NOW).await.expect("an answer");
+    let mut lease = claimed(ledger, event, now).await;
     lease.intend(&lead_routing().effects[0], now);
     lease
 }
 
-async fn claimed(ledger: &impl Claims, id: &EventId, now: Timestamp) -> Lease {
-    let claim = Claim { now, lease: LEASE, first: Vec::new() };
-    ledger.claim(id, &claim).await.expect("an answer").expect("it is free")
+async fn claimed(ledger: &impl Claims, event: &Event, now: Timestamp) -> Lease {
+    ledger.claim(&event.id, &claim_of(event, now, &[])).await.expect("an answer").expect("it is free")
 }
 
 fn count(key: &str, counter: &Counter, lease: &Lease) -> Count {
@@ -84,8 +85,9 @@ async fn a_count_that_moved_on_leaves_the_row_alone((ledger, caps): (impl Admiss
 
 async fn a_worker_that_lost_its_lease_counts_nothing((ledger, caps): (impl Admissions + Claims + Records, impl Caps)) {
     let key = cap::key("email", &unique("ada"));
-    let zombie = intending(&ledger, NOW).await;
-    claimed(&ledger, &zombie.row().id, NOW + 2 * LEASE).await;
+    let event = event(&unique("cap"));
+    let zombie = intending_for(&ledger, &event, NOW).await;
+    claimed(&ledger, &event, NOW + 2 * LEASE).await;
     let refused = caps.record(&zombie, &[count(&key, &Counter::default(), &zombie)]).await;
     assert_eq!(refused, Err(CountError::Write(WriteError::Fenced)));
     assert_eq!(caps.read(&key).await, Ok(Counter::default()), "no count without its intent");

@@ -6,15 +6,17 @@ use futures::future::join_all;
 use serde_json::json;
 use shared::adapters::aws::{DynamoLedger, aws};
 use shared::arrival::event::Event;
+use shared::arrival::key::fingerprint;
 use shared::base::errors::WriteError;
 use shared::base::id::EventId;
+use shared::base::retention::QUEUE_RETENTION;
 use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::{Admission, Admissions, Claim, Claims, Lease, NotClaimed, Reason, Records, Row, State};
 use shared::model::ModelLedger;
 
 use super::on_model_and_emulator;
-use crate::fixtures::{ADA, NOW, event, lead_routing};
+use crate::fixtures::{ADA, LEASE, NOW, claim_of, event, lead_routing};
 
 trait Ledger: Admissions + Claims + Records {}
 impl<T: Admissions + Claims + Records> Ledger for T {}
@@ -32,15 +34,22 @@ on_model_and_emulator!(
     a_new_event_is_admitted_and_a_duplicate_sees_its_row,
     of_many_at_once_one_is_admitted,
     a_forgotten_key_is_admitted_again_and_an_open_event_never,
+    what_was_never_claimed_is_admitted_again_once_its_message_is_lost,
     a_claim_records_the_first_intent,
     a_claim_on_an_event_with_effects_leaves_them_alone,
     of_many_claims_at_once_one_wins,
+    the_first_claim_fixes_the_payload,
+    of_many_payloads_at_once_one_is_claimed,
+    a_message_from_before_a_replay_claims_nothing,
+    a_message_of_an_older_version_is_believed,
     a_claim_is_refused_while_the_lease_lasts,
     a_claim_is_refused_before_its_time,
     what_is_settled_or_dead_or_unknown_is_not_claimed,
     a_worker_that_outlived_its_lease_changes_nothing,
     a_late_write_undoes_nothing_and_a_repeated_one_is_harmless,
     a_row_that_moved_on_is_not_replaced,
+    a_payload_is_parked_with_its_row_or_not_at_all,
+    of_many_letters_at_once_one_is_parked,
     a_payload_is_kept_and_forgotten,
     what_is_parked_from_the_start_has_its_payload_and_is_new_once,
     of_many_parked_at_once_one_is_new,
@@ -49,8 +58,6 @@ on_model_and_emulator!(
     the_parked_wait_oldest_first_within_a_time,
     one_shard_may_have_more_than_its_share,
 );
-
-const LEASE: Duration = Duration::from_secs(60);
 
 fn flow() -> Flow {
     lead_routing()
@@ -66,6 +73,13 @@ fn fresh(name: &str) -> Event {
     event(&format!("{name}-{unique}"))
 }
 
+/// The same event, as a sender that edits what it repeats would send it.
+fn edited(event: &Event, name: &str) -> Event {
+    let mut payload = event.payload.clone();
+    payload["data"]["name"] = name.into();
+    Event { fingerprint: Some(fingerprint(&payload)), payload, ..event.clone() }
+}
+
 async fn admitted(ledger: &impl Ledger, name: &str) -> Event {
     let event = fresh(name);
     let admission = ledger.admit(&Row::admitted(&event, NOW), NOW).await;
@@ -73,12 +87,12 @@ async fn admitted(ledger: &impl Ledger, name: &str) -> Event {
     event
 }
 
-fn claim_at(now: Timestamp) -> Claim {
-    Claim { now, lease: LEASE, first: vec!["crm".into()] }
+fn claim_at(event: &Event, now: Timestamp) -> Claim {
+    claim_of(event, now, &["crm"])
 }
 
-async fn claimed(ledger: &impl Ledger, id: &EventId, now: Timestamp) -> Lease {
-    ledger.claim(id, &claim_at(now)).await.expect("an answer").expect("a won claim")
+async fn claimed(ledger: &impl Ledger, event: &Event, now: Timestamp) -> Lease {
+    ledger.claim(&event.id, &claim_at(event, now)).await.expect("an answer").expect("a won claim")
 }
 
 async fn row(ledger: &impl Ledger, id: &EventId) -> Row {
@@ -102,14 +116,32 @@ async fn of_many_at_once_one_is_admitted(ledger: impl Ledger) {
     assert_eq!((new, duplicates), (1, 29));
 }
 
+async fn what_was_never_claimed_is_admitted_again_once_its_message_is_lost(ledger: impl Ledger) {
+    let event = admitted(&ledger, "lost").await;
+    let (at_its_end, lost) = (NOW + QUEUE_RETENTION, NOW + QUEUE_RETENTION + Duration::from_millis(1));
+    let again = Row::admitted(&edited(&event, "again"), lost);
+    assert!(matches!(ledger.admit(&again, at_its_end).await, Ok(Admission::Duplicate(_))));
+    assert_eq!(ledger.admit(&again, lost).await, Ok(Admission::New));
+    assert_eq!(row(&ledger, &event.id).await, again, "nothing of the old row is left");
+
+    let replayed = admitted(&ledger, "replayed").await;
+    let seen = row(&ledger, &replayed.id).await;
+    let next = seen.clone().park(NOW).replayed(ADA, NOW).expect("it may be replayed");
+    ledger.replace(Some(&seen), &next).await.expect("unchanged");
+    let again = ledger.admit(&Row::admitted(&replayed, lost), lost).await;
+    assert_eq!(again, Ok(Admission::Duplicate(Box::new(next))), "effects may be done");
+    claimed(&ledger, &Event { replay: 1, ..replayed }, NOW).await;
+}
+
 async fn a_forgotten_key_is_admitted_again_and_an_open_event_never(ledger: impl Ledger) {
     let years_later = NOW + Duration::from_secs(3 * 365 * 24 * 3600);
     let open = admitted(&ledger, "open").await;
+    claimed(&ledger, &open, NOW).await;
     let again = ledger.admit(&Row::admitted(&open, years_later), years_later).await;
     assert!(matches!(again, Ok(Admission::Duplicate(_))), "{again:?}");
 
     let done = admitted(&ledger, "done").await;
-    let lease = claimed(&ledger, &done.id, NOW).await;
+    let lease = claimed(&ledger, &done, NOW).await;
     let ttl = Duration::from_secs(3600);
     ledger.close(&lease.succeed(ttl, NOW)).await.expect("a held lease");
     let again = Row::admitted(&done, years_later);
@@ -120,76 +152,136 @@ async fn a_forgotten_key_is_admitted_again_and_an_open_event_never(ledger: impl 
 
 async fn a_claim_records_the_first_intent(ledger: impl Ledger) {
     let event = admitted(&ledger, "claim").await;
-    let lease = claimed(&ledger, &event.id, NOW).await;
-    let expected = Lease::won(Row::admitted(&event, NOW), &claim_at(NOW));
+    let lease = claimed(&ledger, &event, NOW).await;
+    let expected = Lease::won(Row::admitted(&event, NOW), &claim_at(&event, NOW));
     assert_eq!(lease, expected);
     assert_eq!(&row(&ledger, &event.id).await, expected.row());
 }
 
 async fn a_claim_on_an_event_with_effects_leaves_them_alone(ledger: impl Ledger) {
     let event = admitted(&ledger, "effects").await;
-    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    let mut lease = claimed(&ledger, &event, NOW).await;
     lease.record_done(&effect(), json!({"crm_id": "c-1", "n": 3, "ratio": 0.5, "tags": ["a", null]}), NOW);
     ledger.record(&lease).await.expect("a held lease");
     let before = row(&ledger, &event.id).await;
     assert_eq!(&before, lease.row());
 
     let later = NOW + LEASE + Duration::from_secs(1);
-    let second = claimed(&ledger, &event.id, later).await;
-    assert_eq!(second, Lease::won(before, &claim_at(later)));
+    let second = claimed(&ledger, &event, later).await;
+    assert_eq!(second, Lease::won(before, &claim_at(&event, later)));
     assert_eq!(&row(&ledger, &event.id).await, second.row());
 }
 
 async fn of_many_claims_at_once_one_wins(ledger: impl Ledger) {
     let event = admitted(&ledger, "claims").await;
-    let claim = claim_at(NOW);
+    let claim = claim_at(&event, NOW);
     let claims = join_all((0..30).map(|_| ledger.claim(&event.id, &claim))).await;
     let won = claims.iter().filter(|claim| matches!(claim, Ok(Ok(_)))).count();
     let busy = claims.iter().filter(|claim| **claim == Ok(Err(NotClaimed::HeldUntil(NOW + LEASE)))).count();
     assert_eq!((won, busy), (1, 29));
 }
 
+async fn the_first_claim_fixes_the_payload(ledger: impl Ledger) {
+    let event = admitted(&ledger, "payload").await;
+    let (first, other) = (edited(&event, "first"), edited(&event, "other"));
+    let lease = claimed(&ledger, &first, NOW).await;
+    assert_eq!(Some(&lease.row().fingerprint), first.fingerprint.as_ref());
+    assert_eq!(&row(&ledger, &event.id).await, lease.row());
+
+    let later = NOW + LEASE + Duration::from_secs(1);
+    let superseded = Ok(Err(NotClaimed::Superseded));
+    for message in [&event, &other] {
+        assert_eq!(ledger.claim(&event.id, &claim_at(message, NOW)).await, superseded, "while it is held");
+        assert_eq!(ledger.claim(&event.id, &claim_at(message, later)).await, superseded, "when it is free");
+    }
+    let taken_over = claimed(&ledger, &first, later).await;
+    let closed = taken_over.bury(Reason::Terminal, Some(&effect()), "answered 400", later);
+    ledger.close(&closed).await.expect("a held lease");
+    assert_eq!(ledger.claim(&event.id, &claim_at(&other, later)).await, superseded, "its letter is not this one's");
+}
+
+async fn of_many_payloads_at_once_one_is_claimed(ledger: impl Ledger) {
+    let event = admitted(&ledger, "payloads").await;
+    let messages: Vec<Event> = (0..30).map(|number| edited(&event, &number.to_string())).collect();
+    let claims = join_all(messages.iter().map(async |message| {
+        let claim = claim_at(message, NOW);
+        ledger.claim(&event.id, &claim).await
+    }));
+    let claims = claims.await;
+    let won: Vec<&Lease> = claims.iter().filter_map(|claim| claim.as_ref().ok()?.as_ref().ok()).collect();
+    let superseded = claims.iter().filter(|claim| **claim == Ok(Err(NotClaimed::Superseded))).count();
+    assert_eq!((won.len(), superseded), (1, 29));
+    assert_eq!(row(&ledger, &event.id).await.fingerprint, won[0].row().fingerprint);
+}
+
+async fn a_message_from_before_a_replay_claims_nothing(ledger: impl Ledger) {
+    let event = admitted(&ledger, "replay").await;
+    let lease = claimed(&ledger, &event, NOW).await;
+    ledger.close(&lease.bury(Reason::Terminal, None, "answered 400", NOW)).await.expect("a held lease");
+    let seen = row(&ledger, &event.id).await;
+    let next = seen.clone().park(NOW).replayed(ADA, NOW).expect("it may be replayed");
+    ledger.replace(Some(&seen), &next).await.expect("unchanged");
+    let (replay, other) = (Event { replay: 1, ..event.clone() }, Event { replay: 1, ..edited(&event, "other") });
+    for message in [&event, &other, &Event { replay: 2, ..event.clone() }] {
+        assert_eq!(ledger.claim(&event.id, &claim_at(message, NOW)).await, Ok(Err(NotClaimed::Superseded)));
+    }
+    assert_eq!(claimed(&ledger, &replay, NOW).await.row().replay, 1);
+}
+
+async fn a_message_of_an_older_version_is_believed(ledger: impl Ledger) {
+    let event = admitted(&ledger, "older").await;
+    let older = Event { fingerprint: None, ..event.clone() };
+    let before = row(&ledger, &event.id).await;
+    let lease = claimed(&ledger, &older, NOW).await;
+    assert_eq!(lease.row().fingerprint, before.fingerprint, "it names no payload");
+    let later = NOW + LEASE + Duration::from_secs(1);
+    assert_eq!(claimed(&ledger, &older, later).await.row().epoch, 2);
+    let before_a_replay = Event { replay: 1, ..older };
+    assert_eq!(ledger.claim(&event.id, &claim_at(&before_a_replay, NOW)).await, Ok(Err(NotClaimed::Superseded)));
+}
+
 async fn a_claim_is_refused_while_the_lease_lasts(ledger: impl Ledger) {
     let event = admitted(&ledger, "lease").await;
-    claimed(&ledger, &event.id, NOW).await;
-    let at_its_end = ledger.claim(&event.id, &claim_at(NOW + LEASE)).await;
+    claimed(&ledger, &event, NOW).await;
+    let at_its_end = ledger.claim(&event.id, &claim_at(&event, NOW + LEASE)).await;
     assert_eq!(at_its_end, Ok(Err(NotClaimed::HeldUntil(NOW + LEASE))));
-    let after = claimed(&ledger, &event.id, NOW + LEASE + Duration::from_millis(1)).await;
+    let after = claimed(&ledger, &event, NOW + LEASE + Duration::from_millis(1)).await;
     assert_eq!(after.row().epoch, 2);
 }
 
 async fn a_claim_is_refused_before_its_time(ledger: impl Ledger) {
     let event = admitted(&ledger, "retry").await;
-    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    let mut lease = claimed(&ledger, &event, NOW).await;
     lease.record_failed(&effect(), "answered 500", NOW);
     ledger.close(&lease.retry(Duration::from_secs(7), NOW)).await.expect("a held lease");
     let due = NOW + Duration::from_secs(7);
-    let early = ledger.claim(&event.id, &claim_at(NOW + Duration::from_secs(6))).await;
+    let early = ledger.claim(&event.id, &claim_at(&event, NOW + Duration::from_secs(6))).await;
     assert_eq!(early, Ok(Err(NotClaimed::RetryAt(due))));
-    assert_eq!(claimed(&ledger, &event.id, due).await.row().retry_at, None);
+    assert_eq!(claimed(&ledger, &event, due).await.row().retry_at, None);
 }
 
 async fn what_is_settled_or_dead_or_unknown_is_not_claimed(ledger: impl Ledger) {
     let done = admitted(&ledger, "settled").await;
-    let lease = claimed(&ledger, &done.id, NOW).await;
+    let lease = claimed(&ledger, &done, NOW).await;
     ledger.close(&lease.succeed(LEASE, NOW)).await.expect("a held lease");
-    assert_eq!(ledger.claim(&done.id, &claim_at(NOW)).await, Ok(Err(NotClaimed::Settled)));
+    assert_eq!(ledger.claim(&done.id, &claim_at(&done, NOW)).await, Ok(Err(NotClaimed::Settled)));
 
     let dead = admitted(&ledger, "dead").await;
-    let lease = claimed(&ledger, &dead.id, NOW).await;
+    let lease = claimed(&ledger, &dead, NOW).await;
     let closed = lease.bury(Reason::Terminal, Some(&effect()), "answered 400", NOW);
     ledger.close(&closed).await.expect("a held lease");
     assert_eq!(row(&ledger, &dead.id).await.state, State::Dead);
-    let found = ledger.claim(&dead.id, &claim_at(NOW)).await;
+    let found = ledger.claim(&dead.id, &claim_at(&dead, NOW)).await;
     assert_eq!(found, Ok(Err(NotClaimed::Dead(Box::new(closed.row().clone())))));
 
-    assert_eq!(ledger.claim(&fresh("nothing").id, &claim_at(NOW)).await, Ok(Err(NotClaimed::NoRow)));
+    let nothing = fresh("nothing");
+    assert_eq!(ledger.claim(&nothing.id, &claim_at(&nothing, NOW)).await, Ok(Err(NotClaimed::NoRow)));
 }
 
 async fn a_worker_that_outlived_its_lease_changes_nothing(ledger: impl Ledger) {
     let event = admitted(&ledger, "zombie").await;
-    let mut zombie = claimed(&ledger, &event.id, NOW).await;
-    let successor = claimed(&ledger, &event.id, NOW + LEASE + Duration::from_secs(1)).await;
+    let mut zombie = claimed(&ledger, &event, NOW).await;
+    let successor = claimed(&ledger, &event, NOW + LEASE + Duration::from_secs(1)).await;
     zombie.record_done(&effect(), json!({}), NOW);
     assert_eq!(ledger.record(&zombie).await, Err(WriteError::Fenced));
     assert_eq!(ledger.close(&zombie.succeed(LEASE, NOW)).await, Err(WriteError::Fenced));
@@ -198,7 +290,7 @@ async fn a_worker_that_outlived_its_lease_changes_nothing(ledger: impl Ledger) {
 
 async fn a_late_write_undoes_nothing_and_a_repeated_one_is_harmless(ledger: impl Ledger) {
     let event = admitted(&ledger, "late").await;
-    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    let mut lease = claimed(&ledger, &event, NOW).await;
     lease.record_failed(&effect(), "answered 500", NOW);
     let early = lease.clone();
     lease.intend(&effect(), NOW);
@@ -254,6 +346,41 @@ async fn of_many_parked_at_once_one_is_new(ledger: impl Ledger) {
     assert_eq!(ledger.kept(&event.id).await, Ok(Some(event)));
 }
 
+async fn a_payload_is_parked_with_its_row_or_not_at_all(ledger: impl Ledger) {
+    let event = admitted(&ledger, "park").await;
+    let seen = row(&ledger, &event.id).await;
+    let parked = seen.clone().park(NOW);
+    assert_eq!(ledger.park(Some(&seen), &parked, &event).await, Ok(()));
+    assert_eq!(ledger.park(Some(&seen), &parked, &event).await, Ok(()), "the SDK repeated it");
+    let other = edited(&event, "other");
+    let later = seen.clone().with_payload_of(&other).park(NOW + Duration::from_millis(1));
+    assert_eq!(ledger.park(Some(&seen), &later, &other).await, Err(WriteError::Fenced));
+    assert_eq!(ledger.park(None, &later, &other).await, Err(WriteError::Fenced), "there is a row");
+    assert_eq!(row(&ledger, &event.id).await, parked);
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event.clone())), "the payload of the row");
+    tidy_up(&ledger, &[&event.id]).await;
+    ledger.forget(&event).await.expect("an answer");
+}
+
+async fn of_many_letters_at_once_one_is_parked(ledger: impl Ledger) {
+    let event = admitted(&ledger, "letters").await;
+    let seen = row(&ledger, &event.id).await;
+    let letters: Vec<Event> = (0..20).map(|number| edited(&event, &number.to_string())).collect();
+    let parked = join_all(letters.iter().enumerate().map(async |(number, letter)| {
+        let at = NOW + Duration::from_millis(number as u64);
+        ledger.park(Some(&seen), &seen.clone().with_payload_of(letter).park(at), letter).await
+    }));
+    // A transaction may also be cancelled by another one, and is tried again then.
+    let won = parked.await.iter().filter(|parked| parked.is_ok()).count();
+    assert!(won <= 1, "{won} letters were parked");
+    if won == 1 {
+        let kept = ledger.kept(&event.id).await.expect("an answer").expect("it is kept");
+        assert_eq!(kept.fingerprint, Some(row(&ledger, &event.id).await.fingerprint));
+        tidy_up(&ledger, &[&event.id]).await;
+        ledger.forget(&kept).await.expect("an answer");
+    }
+}
+
 async fn a_payload_is_kept_and_forgotten(ledger: impl Ledger) {
     let event = fresh("payload");
     assert_eq!(ledger.kept(&event.id).await, Ok(None));
@@ -279,7 +406,7 @@ async fn numbers_come_back_as_they_were_written(ledger: impl Ledger) {
     assert_eq!(kept.payload.to_string(), numbers.to_string());
     ledger.forget(&sent).await.expect("an answer");
 
-    let mut lease = claimed(&ledger, &event.id, NOW).await;
+    let mut lease = claimed(&ledger, &event, NOW).await;
     lease.record_done(&effect(), numbers.clone(), NOW);
     lease.record_enrichment("place", numbers.clone(), NOW);
     ledger.record(&lease).await.expect("a held lease");
@@ -289,14 +416,15 @@ async fn numbers_come_back_as_they_were_written(ledger: impl Ledger) {
 }
 
 async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl Ledger) {
-    let mut ids = Vec::new();
+    let (mut ids, mut events) = (Vec::new(), Vec::new());
     for seconds in [10, 30, 20] {
         let event = admitted(&ledger, "parked").await;
         let seen = row(&ledger, &event.id).await;
         // Far in the future, so that they come before what other tests park.
         let next = seen.clone().park(NOW + Duration::from_secs(1_000_000_000 + seconds));
         ledger.replace(Some(&seen), &next).await.expect("unchanged");
-        ids.push(event.id);
+        ids.push(event.id.clone());
+        events.push(event);
     }
     let listed =
         |rows: Vec<Row>| -> Vec<EventId> { rows.into_iter().map(|row| row.id).filter(|id| ids.contains(id)).collect() };
@@ -307,7 +435,7 @@ async fn the_parked_are_listed_newest_first_until_they_are_claimed(ledger: impl 
     let next = seen.clone().replayed(ADA, NOW).expect("it may be replayed");
     ledger.replace(Some(&seen), &next).await.expect("unchanged");
     assert_eq!(listed(ledger.parked(100).await.expect("an answer")).len(), 3, "it is listed until it is claimed");
-    claimed(&ledger, &ids[1], NOW).await;
+    claimed(&ledger, &Event { replay: 1, ..events[1].clone() }, NOW).await;
     assert_eq!(listed(ledger.parked(100).await.expect("an answer")), [ids[2].clone(), ids[0].clone()]);
     tidy_up(&ledger, &[&ids[0], &ids[2]]).await;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use replay::{EffectVerdict, Operation, operate};
 use serde_json::json;
+use shared::arrival::event::Event;
 use shared::base::id::EventId;
 use shared::flows::Flows;
 use shared::ledger::{Reason, State};
@@ -12,7 +13,7 @@ use shared::model::Script;
 
 use super::faults::SlowFirstClaim;
 use super::world::{World, flows_with};
-use crate::fixtures::{files, lead};
+use crate::fixtures::{claim_of, files, lead};
 
 /// The shipped flow with these effects: a name, and what else its YAML says.
 pub(crate) fn flow_of(effects: &[(&str, &str)]) -> Flows {
@@ -283,11 +284,8 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
         let world = World::with(flow_of(&[("a", &format!("guarantee: {guarantee}"))]));
         let id = accepted(&world).await;
         let slow = world.events.receive(1)[0].clone();
-        let claim = shared::ledger::Claim {
-            now: crate::fixtures::NOW,
-            lease: Duration::from_secs(60),
-            first: vec!["a".into()],
-        };
+        let sent: Event = serde_json::from_str(&slow.body).expect("an event");
+        let claim = claim_of(&sent, crate::fixtures::NOW, &["a"]);
         let lease =
             shared::ledger::Claims::claim(&world.ledger, &id, &claim).await.expect("an answer").expect("it is free");
         let mut late = lease.clone();

@@ -134,6 +134,10 @@ impl Records for StaleRow {
         self.ledger.waiting(since, until, limit).await
     }
 
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
+        self.ledger.park(seen, next, event).await
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         self.ledger.keep(event, expires_at).await
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
@@ -22,33 +22,46 @@ use serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value;
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
+use crate::base::retention::QUEUE_RETENTION;
 use crate::base::time::Timestamp;
 use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows, SHARDS};
 
 use super::ledger_items::{
-    Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, readable, row_of, unreadable,
+    Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, payload_item, readable, row_of, unreadable,
 };
 use super::{number, text, unavailable};
 
 pub(super) const PORT: &str = "the ledger";
 
-/// The event is new, or it is settled and its key is forgotten. [`Row::forgotten`] says the same.
-const ADMISSIBLE: &str = "attribute_not_exists(pk) OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now)";
+/// The event is new, or its row is forgotten: it is settled and its key has expired, or it was never claimed and the
+/// queue has lost its message. [`Row::forgotten`] says the same.
+const ADMISSIBLE: &str = "attribute_not_exists(pk) \
+    OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now) \
+    OR (#state = :queued AND #epoch = :zero AND #queued_at < :lost)";
 
 /// No worker holds the event, and its time has come. [`Row::claimable`] says the same.
-const CLAIMABLE: &str = "#state = :queued \
+const CLAIMABLE: &str = "(#state = :queued \
     OR (#state = :retrying AND #retry_at <= :now) \
-    OR (#state = :running AND #lease_until < :now)";
+    OR (#state = :running AND #lease_until < :now))";
+
+/// The message is of the row's replay. With [`SAME_PAYLOAD`], [`Row::stands_for`] says the same.
+const SAME_REPLAY: &str = "#replay = :replay";
+
+/// The message has the payload that the row stands for, or nothing was done with any payload yet.
+const SAME_PAYLOAD: &str = "(#epoch = :zero OR #fingerprint = :fingerprint)";
 
 /// The changes of a claim. [`Lease::won`] says the same.
 const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
-    #history = list_append(#history, :moment) \
-    REMOVE #retry_at, #parked, #parked_at";
+    #history = list_append(#history, :moment)";
 
-/// The changes of a claim with the intents to call the first effects, unless the ledger knows of an effect already.
-const CLAIM_AND_INTEND: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
-    #history = list_append(#history, :moment), #effects = if_not_exists(#effects, :first) \
-    REMOVE #retry_at, #parked, #parked_at";
+/// The claim's payload is the row's.
+const FIX_PAYLOAD: &str = ", #fingerprint = :fingerprint";
+
+/// The intents to call the first effects, unless the ledger knows of an effect already.
+const INTEND: &str = ", #effects = if_not_exists(#effects, :first)";
+
+/// What waits for a claim is over.
+const UNLIST: &str = " REMOVE #retry_at, #parked, #parked_at";
 
 /// The writer still holds the event, and no later write of its own has landed. Equality lets the
 /// SDK's repetition of a write through whose first try did land.
@@ -67,9 +80,6 @@ const ABSENT: &str = "attribute_not_exists(pk)";
 /// This very write has landed: the SDK repeats one whose answer was late. The history has the operator, the time and
 /// the reason, so that two operators still exclude each other.
 const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history)";
-
-/// The stored payload is still the one that was meant: the event did not die again meanwhile.
-const SAME_REPLAY: &str = "#replay = :replay";
 
 /// The most rows of a shard that are read at once. A row has some kilobytes.
 const PAGE: usize = 200;
@@ -109,15 +119,20 @@ impl DynamoLedger {
 
     /// The write of a lease's progress, as one part of a transaction.
     pub(super) fn recording(&self, lease: &Lease) -> Result<Update, Unavailable> {
-        let change = Change::of(lease.row(), Item::new())?;
+        self.updating(lease.row(), HELD, Item::new())
+    }
+
+    /// The write of a row, as one part of a transaction.
+    fn updating(&self, row: &Row, condition: &str, values: Item) -> Result<Update, Unavailable> {
+        let change = Change::of(row, values)?;
         let update = Update::builder()
             .table_name(&self.table)
-            .set_key(Some(key(&lease.row().id, ROW)))
-            .set_expression_attribute_names(Some(names(&[&change.expression, HELD])))
+            .set_key(Some(key(&row.id, ROW)))
+            .set_expression_attribute_names(Some(names(&[&change.expression, condition])))
             .set_expression_attribute_values(Some(change.values))
             .update_expression(change.expression)
-            .condition_expression(HELD);
-        update.build().map_err(|error| Unavailable { port: PORT, why: error.to_string() })
+            .condition_expression(condition);
+        update.build().map_err(unbuilt)
     }
 
     /// A put into the ledger's table, as one part of a transaction.
@@ -212,22 +227,22 @@ impl Admissions for DynamoLedger {
 #[async_trait]
 impl Claims for DynamoLedger {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
-        let change = if claim.first.is_empty() { CLAIM } else { CLAIM_AND_INTEND };
+        let (change, condition) = (claim_change(claim), claim_condition(claim));
         let update = self
             .client
             .update_item()
             .table_name(&self.table)
             .set_key(Some(key(id, ROW)))
+            .set_expression_attribute_names(Some(names(&[&change, &condition])))
             .update_expression(change)
-            .condition_expression(CLAIMABLE)
-            .set_expression_attribute_names(Some(names(&[change, CLAIMABLE])))
+            .condition_expression(condition)
             .set_expression_attribute_values(Some(claim_values(claim)?))
             .return_values(ReturnValue::AllOld)
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match update.send().await {
             Ok(updated) => Ok(Ok(Lease::won(row_of(updated.attributes.unwrap_or_default())?, claim))),
             Err(error) => match refused_update(&error) {
-                Some(Some(row)) => Ok(Err(row_of(row)?.not_claimed())),
+                Some(Some(row)) => Ok(Err(row_of(row)?.not_claimed(claim))),
                 Some(None) => Ok(Err(NotClaimed::NoRow)),
                 None => Err(unavailable(PORT)(error)),
             },
@@ -269,6 +284,19 @@ impl Records for DynamoLedger {
         self.shards(true, within, limit).await
     }
 
+    /// The SDK sends its repetitions under one token, so that a write whose first try did land counts as done.
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
+        let (condition, values) = unchanged_since(seen);
+        let row = self.updating(next, &condition, values)?;
+        let payload = Put::builder().table_name(&self.table).set_item(Some(payload_item(event, next.expires_at)?));
+        let items = [
+            TransactWriteItem::builder().update(row).build(),
+            TransactWriteItem::builder().put(payload.build().map_err(unbuilt)?).build(),
+        ];
+        let written = self.client.transact_write_items().set_transact_items(Some(items.into())).send().await;
+        written.map(drop).map_err(cancelled)
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         let put = self.client.put_item().table_name(&self.table).set_item(Some(payload_item(event, expires_at)?));
         put.send().await.map_err(unavailable(PORT))?;
@@ -296,13 +324,17 @@ impl Records for DynamoLedger {
     }
 
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
-        let Some(seen) = seen else {
-            return self.update(next, &format!("{ABSENT} OR {LANDED}"), Item::new()).await;
-        };
-        let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
-        let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
-        self.update(next, &format!("{UNCHANGED} OR {LANDED}"), values).await
+        let (condition, values) = unchanged_since(seen);
+        self.update(next, &condition, values).await
     }
+}
+
+/// The condition that the row has not changed since it was read, with the values that the condition names.
+fn unchanged_since(seen: Option<&Row>) -> (String, Item) {
+    let Some(seen) = seen else { return (format!("{ABSENT} OR {LANDED}"), Item::new()) };
+    let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
+    let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
+    (format!("{UNCHANGED} OR {LANDED}"), values)
 }
 
 /// A whole row as an update: its attributes are set, and those that it lacks are removed.
@@ -323,15 +355,6 @@ impl Change {
     }
 }
 
-/// The item of a parked event's payload.
-fn payload_item(event: &Event, expires_at: i64) -> Result<Item, Unavailable> {
-    let mut item = key(&event.id, PAYLOAD);
-    item.insert("event".into(), text(&json(event)?));
-    item.insert("replay".into(), number(event.replay));
-    item.insert("expires_at".into(), number(expires_at));
-    Ok(item)
-}
-
 /// The values that [`ADMISSIBLE`] names.
 fn admission_values(now: Timestamp) -> Item {
     HashMap::from([
@@ -339,7 +362,22 @@ fn admission_values(now: Timestamp) -> Item {
         (":noop".into(), text("noop")),
         (":dropped".into(), text("dropped")),
         (":now".into(), number(now.secs())),
+        (":queued".into(), text("queued")),
+        (":zero".into(), number(0)),
+        (":lost".into(), number((now - QUEUE_RETENTION).millis())),
     ])
+}
+
+fn claim_condition(claim: &Claim) -> String {
+    let same_payload = claim.fingerprint.as_ref().map(|_| SAME_PAYLOAD);
+    let conditions: Vec<&str> = [CLAIMABLE, SAME_REPLAY].into_iter().chain(same_payload).collect();
+    conditions.join(" AND ")
+}
+
+fn claim_change(claim: &Claim) -> String {
+    let fix_payload = if claim.fingerprint.is_some() { FIX_PAYLOAD } else { "" };
+    let intend = if claim.first.is_empty() { "" } else { INTEND };
+    [CLAIM, fix_payload, intend, UNLIST].concat()
 }
 
 fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
@@ -352,7 +390,9 @@ fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
         (":one".into(), number(1)),
         (":zero".into(), number(0)),
         (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
+        (":replay".into(), number(claim.replay)),
     ]);
+    values.extend(claim.fingerprint.iter().map(|fingerprint| (":fingerprint".into(), text(fingerprint))));
     if !claim.first.is_empty() {
         values.insert(":first".into(), text(&json(&claim.first_intents())?));
     }
@@ -401,6 +441,22 @@ fn is_refused_admission<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool
 
 fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
     matches!(error.as_service_error(), Some(DeleteItemError::ConditionalCheckFailedException(_)))
+}
+
+/// The error of a cancelled transaction that changes a row first.
+fn cancelled<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<TransactWriteItemsError, R>) -> WriteError {
+    let reasons = match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
+        _ => &[],
+    };
+    match reasons.first().and_then(|reason| reason.code()) {
+        Some("ConditionalCheckFailed") => WriteError::Fenced,
+        _ => WriteError::Unavailable(unavailable(PORT)(error)),
+    }
+}
+
+fn unbuilt(error: BuildError) -> Unavailable {
+    Unavailable { port: PORT, why: error.to_string() }
 }
 
 fn fenced<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<UpdateItemError, R>) -> WriteError {

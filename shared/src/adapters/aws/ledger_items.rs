@@ -9,7 +9,8 @@ use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_item};
 use tracing::warn;
 
 use super::ledger::PORT;
-use super::text;
+use super::{number, text};
+use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
 use crate::ledger::Row;
@@ -29,6 +30,15 @@ pub(super) fn item(row: &Row) -> Result<Item, Unavailable> {
     let mut item = attributes_of(row)?;
     item.remove("id");
     item.extend(key(&row.id, ROW));
+    Ok(item)
+}
+
+/// The item of an event's payload, with the replay number that it is kept under.
+pub(super) fn payload_item(event: &Event, expires_at: i64) -> Result<Item, Unavailable> {
+    let mut item = key(&event.id, PAYLOAD);
+    item.insert("event".into(), text(&json(event)?));
+    item.insert("replay".into(), number(event.replay));
+    item.insert("expires_at".into(), number(expires_at));
     Ok(item)
 }
 
@@ -69,7 +79,6 @@ pub(super) fn unreadable(error: impl std::fmt::Display) -> Unavailable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrival::event::Event;
     use crate::base::time::Timestamp;
 
     #[test]

@@ -95,6 +95,14 @@ impl Records for SimLedger {
         self.seat.call(PortCall::of("waiting", ""), self.ledger.waiting(since, until, limit), told).await?
     }
 
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
+        let about = format!("{} e{} {}", short(next.id.as_str()), next.epoch, next.state.as_str());
+        let (ledger, late) = (self.ledger.clone(), (seen.cloned(), next.clone(), event.clone()));
+        let again = move || drop(block_on(ledger.park(late.0.as_ref(), &late.1, &late.2)));
+        let park = self.ledger.park(seen, next, event);
+        self.seat.call(PortCall::of("park", &about).with_echo(again), park, told).await?
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         self.seat
             .call(PortCall::of("keep", short(event.id.as_str())), self.ledger.keep(event, expires_at), told)

@@ -82,7 +82,8 @@ impl Queue for SameId {
             return self.1.send(event).await;
         }
         let body = serde_json::to_string(event).expect("an event is JSON");
-        self.0.put(&event.group, event.id.as_str(), &body, BTreeMap::new());
+        let first = Event { replay: 0, ..event.clone() }.deduplication_id();
+        self.0.put(&event.group, &first, &body, BTreeMap::new());
         Ok(())
     }
 

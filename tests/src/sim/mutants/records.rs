@@ -59,6 +59,13 @@ impl Records for CarelessRecords {
         Ok(rows.into_iter().map(|row| self.timed(row)).collect())
     }
 
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
+        match self.how {
+            How::KeepsNoPayload => self.records.replace(seen, next).await,
+            _ => self.records.park(seen, next, event).await,
+        }
+    }
+
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         if self.how == How::KeepsNoPayload { Ok(()) } else { self.records.keep(event, expires_at).await }
     }
