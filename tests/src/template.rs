@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
+use shared::base::retention::{QUEUE_RETENTION, UNSETTLED_RETENTION};
 use shared::ledger::State;
 use shared::operate::metric::Fact;
 
@@ -104,8 +105,9 @@ fn the_queues_are_fifo_encrypted_and_outlast_what_waits_in_them() {
     }
     let days = |queue| template.number(&format!("/Resources/{queue}/Properties/MessageRetentionPeriod")) / 86_400;
     assert_eq!((days("EventsQueue"), days("DeadLettersQueue")), (4, 14));
+    assert_eq!(QUEUE_RETENTION, Duration::from_secs(4 * 86_400), "a message that waits longer is lost");
     assert!(
-        shared::base::retention::UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400),
+        UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400),
         "the row outlives its message"
     );
     assert!(template.number("/Resources/EventsQueue/Properties/RedrivePolicy/maxReceiveCount") >= 50);

@@ -7,7 +7,6 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::retention::UNSETTLED_RETENTION;
 use shared::base::time::Timestamp;
@@ -167,10 +166,9 @@ async fn approve<'r>(
         lease.ask(plan.hash(), until, now);
         work.processor.ledger.record(lease).await?;
     }
-    // The payload first, so that every listed event can be approved. It is kept under the row's replay number, because
-    // the message may be older: an approval that is still under way deletes the payload of the number that it sent.
-    let event = Event { replay: lease.row().replay, ..work.event.clone() };
-    work.processor.records.keep(&event, (now + UNSETTLED_RETENTION).secs()).await?;
+    // The payload first, so that every listed event can be approved. It is kept under its own replay number: an approval
+    // that is still under way deletes the payload of the number that it sent.
+    work.processor.records.keep(work.event, (now + UNSETTLED_RETENTION).secs()).await?;
     let posted = if asked { "asked before".into() } else { post_question(work, flow, approval, &plan, until).await };
     Ok(Some(Stop::AwaitApproval { posted }))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use replay::{Operation, QuestionSeen, operate};
 use serde_json::{Value, json};
+use shared::arrival::event::Event;
 use shared::base::id::EventId;
 use shared::effects::contact::{ContactUpsert, Contacts};
 use shared::ledger::queue::Queue;
@@ -238,8 +239,8 @@ async fn an_approval_is_of_what_was_seen_and_nothing_else() {
     assert_eq!(world.row(&id).await.state, State::AwaitingApproval);
 }
 
-/// The message from before an approval may come again and claim the event. What it asks anew is kept under
-/// the row's number, so that the approval which is still under way does not forget it.
+/// The message from before an approval may come again: it claims nothing. What the approved one asks anew is kept under
+/// its own number, so that the approval which is still under way does not forget it.
 #[tokio::test]
 async fn what_is_asked_anew_is_kept_under_its_own_number() {
     let world = shipped().await;
@@ -255,6 +256,9 @@ async fn what_is_asked_anew_is_kept_under_its_own_number() {
     ::replay::handle(&world.replay, switch).await;
     world.clock.advance(Duration::from_secs(600));
     world.events.send(&before).await.expect("the model answers");
+    world.drain().await;
+    assert_eq!(world.row(&id).await, approved);
+    world.events.send(&Event { replay: 1, ..before.clone() }).await.expect("the model answers");
     world.drain().await;
     world.ledger.forget(&before).await.expect("the model answers");
     assert_eq!(world.row(&id).await.state, State::AwaitingApproval);

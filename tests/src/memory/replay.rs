@@ -48,9 +48,9 @@ async fn a_dead_letter_is_listed_with_its_context() {
 }
 
 /// A worker crashed after it had sent the letter, so that its message is still on the queue when the
-/// event is replayed: the old message claims what the replay queued, and the letters are one to the queue.
+/// event is replayed: the old message claims nothing, and its letter is not taken for the replay's.
 #[tokio::test]
-async fn what_dies_again_under_its_old_message_is_parked_again() {
+async fn what_dies_again_beside_its_old_message_is_parked_again() {
     let world = World::new();
     let id = parked(&world).await;
     let event = world.ledger.payload(&id).expect("the payload is kept");
