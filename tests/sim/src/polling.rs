@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use processor::{Processor, process_batch};
 use replay::park_batch;
+use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::Received;
 use shared::model::{Delivered, ModelQueue};
@@ -57,7 +58,8 @@ impl SimWorld {
         batch.iter().for_each(|letter| self.oracle.given_up(&letter.body));
         let handling = self.setup.mutation.handling;
         let work = async move {
-            let kept = park_batch(&replay, batch.iter().map(Delivered::received).collect()).await;
+            let letters = batch.iter().map(|letter| as_understood(handling, letter.received())).collect();
+            let kept = park_batch(&replay, letters).await;
             let kept = if handling == Handling::OmitsUnparked { Vec::new() } else { kept };
             InvocationEnd::Parked(batch, kept)
         };
@@ -88,6 +90,17 @@ impl SimWorld {
     }
 }
 
+/// A letter as the product takes it.
+fn as_understood(handling: Handling, letter: Received) -> Received {
+    match (handling, serde_json::from_str::<Event>(&letter.body)) {
+        (Handling::AnyLetter, Ok(event)) => {
+            let body = serde_json::to_string(&Event { fingerprint: None, ..event }).expect("an event is JSON");
+            Received { body, ..letter }
+        }
+        _ => letter,
+    }
+}
+
 async fn handled(handling: Handling, processor: &Processor, batch: Vec<Received>, deadline: Timestamp) -> Vec<String> {
     match handling {
         Handling::OneByOne => {
@@ -98,8 +111,11 @@ async fn handled(handling: Handling, processor: &Processor, batch: Vec<Received>
             kept
         }
         Handling::OmitsAFailure => process_batch(processor, batch, deadline).await.into_iter().skip(1).collect(),
-        Handling::Product | Handling::OmitsUnparked | Handling::AnyHash | Handling::AnyPlan | Handling::Unscheduled => {
-            process_batch(processor, batch, deadline).await
-        }
+        Handling::Product
+        | Handling::OmitsUnparked
+        | Handling::AnyLetter
+        | Handling::AnyHash
+        | Handling::AnyPlan
+        | Handling::Unscheduled => process_batch(processor, batch, deadline).await,
     }
 }

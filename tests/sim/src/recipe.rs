@@ -46,6 +46,12 @@ pub enum FieldValue {
     },
     /// One of these after the other, by the event's number.
     Cycle(Vec<Value>),
+    /// A text that tells the payload from others under the same key. A sender that edits what it repeats has another
+    /// one each time. Flows send it on, so that a partner's calls show which payload they are made of.
+    Variant,
+    /// A text that means the same however it is written, and that such a sender writes in another way each time. It may
+    /// hold `{event}` and `{entity}`.
+    Spelled(String),
     /// The question that a person answers, as its button carries it. An event that answers nothing keeps what
     /// the payload has.
     Question,
@@ -109,10 +115,21 @@ impl FieldValue {
                     value => Some(value.clone()),
                 }
             }
+            FieldValue::Variant => Some(json!(format!("{VARIANT}{}", numbers.variant))),
+            FieldValue::Spelled(text) => Some(json!(numbers.spelled(&numbers.written_in(text)))),
             FieldValue::Question => numbers.answer.map(|answer| json!(answer.question)),
             FieldValue::Decision { yes, no } => numbers.answer.map(|answer| if answer.yes { yes } else { no }.clone()),
         }
     }
+}
+
+/// What a variant's text begins with. A number follows.
+const VARIANT: &str = "variant-";
+
+/// The variant that a text names, such as a request.
+pub(crate) fn variant_in(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once(VARIANT)?;
+    Some(rest.chars().take_while(char::is_ascii_digit).collect())
 }
 
 /// Which event of a run it is.
@@ -120,6 +137,8 @@ pub(crate) struct EventNumbers<'a> {
     pub(crate) event: u64,
     pub(crate) entity: u64,
     pub(crate) starts_at: Timestamp,
+    /// Which payload of the event it is.
+    pub(crate) variant: u64,
     /// What a person answers with it.
     pub(crate) answer: Option<&'a HumanAnswer>,
 }
@@ -133,6 +152,14 @@ pub(crate) struct HumanAnswer {
 impl EventNumbers<'_> {
     fn written_in(&self, text: &str) -> String {
         text.replace("{event}", &self.event.to_string()).replace("{entity}", &self.entity.to_string())
+    }
+
+    fn spelled(&self, text: &str) -> String {
+        match self.variant % 3 {
+            0 => text.to_owned(),
+            1 => text.to_uppercase(),
+            _ => format!(" {text} "),
+        }
     }
 
     fn moment(&self, apart: Duration) -> Timestamp {

@@ -8,7 +8,7 @@ use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::contact::{BadContact, ContactUpsert, Contacts as _};
 use shared::flows::contract::Contracts;
-use shared::flows::{Flow, Flows};
+use shared::flows::{Flow, Flows, Header};
 use shared::model::ModelContacts;
 
 use crate::recipe::{EventNumbers, EventPost, EventRecipe, FieldValue, HumanAnswer};
@@ -46,6 +46,9 @@ impl FlowsVersion {
         &self.flows
     }
 }
+
+/// How many payloads a sender has for one event, if it edits what it repeats.
+const VARIANTS: u64 = 4;
 
 /// A contact that is known when a run starts.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,8 +137,19 @@ impl Scenario {
     ///
     /// Panics if the flow has no recipe.
     pub(crate) fn post(&self, flow: &Flow, event: u64, entity: u64, answer: Option<&HumanAnswer>) -> EventPost {
+        self.variant(flow, EventNumbers { event, entity, starts_at: self.starts_at, variant: 0, answer })
+    }
+
+    /// An event of a flow, as a sender posts it that edits what it repeats. Where a header is the key, another payload
+    /// under it is rejected: such a sender repeats itself exactly.
+    pub(crate) fn edited_posts(&self, flow: &Flow, event: u64, entity: u64) -> Vec<EventPost> {
+        let variants = if flow.key.header == Header::Ignored { 0..VARIANTS } else { 0..1 };
+        let numbers = |variant| EventNumbers { event, entity, starts_at: self.starts_at, variant, answer: None };
+        variants.map(|variant| self.variant(flow, numbers(variant))).collect()
+    }
+
+    fn variant(&self, flow: &Flow, numbers: EventNumbers<'_>) -> EventPost {
         let source = self.versions[0].flows.source(&flow.on.source).expect("flows name sources that are there");
-        let numbers = EventNumbers { event, entity, starts_at: self.starts_at, answer };
         self.events[&flow.name].post(flow, source, &numbers)
     }
 

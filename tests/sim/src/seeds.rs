@@ -45,7 +45,10 @@ impl Simulation {
             let flow = some[index(below(some.len() as u64))];
             let again_after = (0..below(3)).map(|_| Duration::from_secs(below(700))).collect();
             let first_at = Duration::from_millis(below(within));
-            Sender { post: scenario.post(flow, number, below(entities), None), first_at, again_after }
+            let entity = below(entities);
+            let repeated = || vec![scenario.post(flow, number, entity, None)];
+            let posts = if below(2) == 0 { scenario.edited_posts(flow, number, entity) } else { repeated() };
+            Sender { posts, first_at, again_after }
         });
         let senders = senders.collect();
         let opening = matches!(theme, Theme::Parked).then(|| OpeningConduct {
@@ -84,7 +87,7 @@ impl Simulation {
         let scenario = &self.scenario;
         let flow = scenario.flows().find(|known| known.name == flow)?;
         let sender = |number: u64| Sender {
-            post: scenario.post(flow, number, 0, None),
+            posts: scenario.edited_posts(flow, number, 0),
             first_at: Duration::from_millis(number * 50),
             again_after: Vec::new(),
         };

@@ -22,7 +22,8 @@ pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// A sender of one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    pub(crate) post: EventPost,
+    /// What it posts, one of these each time. Under one key, it is one event.
+    pub(crate) posts: Vec<EventPost>,
     pub(crate) first_at: Duration,
     /// When it posts again, although it was told that we have it.
     pub(crate) again_after: Vec<Duration>,
@@ -39,10 +40,12 @@ impl SimWorld {
         let Some((who, LoadedFunction::Intake(intake))) = self.idle(|who| matches!(who, Who::Intake(_))) else {
             return self.later(Duration::from_millis(200), Actor::Sender(number));
         };
-        let sender = &self.setup.senders[number];
-        let delivery = signed(&sender.post, &self.setup.versions[0].flows, self.scheduler.now());
+        let posts = &self.setup.senders[number].posts;
+        let chosen = usize::try_from(self.scheduler.below(posts.len() as u64)).unwrap_or_default();
+        let post = &posts[chosen];
+        let delivery = signed(post, &self.setup.versions[0].flows, self.scheduler.now());
         let trace = trace(number);
-        self.oracle.posted(&sender.post, &trace.id(), self.scheduler.now());
+        self.oracle.posted(post, &trace.id(), self.scheduler.now());
         self.scheduler.note(Who::Sender(number), "post", &who.to_string(), "", None);
         let work = async move {
             let now = intake.clock.now();

@@ -158,18 +158,26 @@ fn what_cannot_be_run_is_refused() {
 #[test]
 fn a_recipe_fills_what_differs() {
     let mut scenario = scenario(&[paid()], INTEGRATIONS);
-    let payload = json!({"order": "", "at": "", "size": 0, "ask": "kept", "said": "kept"});
+    let payload = json!({"order": "", "at": "", "size": 0, "ask": "kept", "said": "kept", "mark": "", "who": ""});
     let recipe = EventRecipe::of(payload)
         .with("/order", FieldValue::text("{entity}/{event}"))
         .with("/at", FieldValue::Moment { apart: Duration::from_secs(60) })
         .with("/size", FieldValue::Cycle(vec![json!(1), json!(2)]))
+        .with("/mark", FieldValue::Variant)
+        .with("/who", FieldValue::Spelled("ada{entity}".into()))
         .with("/ask", FieldValue::Question)
         .with("/said", FieldValue::Decision { yes: json!(true), no: json!(false) });
     scenario.events.insert("paid".into(), recipe);
     let flow = scenario.versions[0].flows().flow("paid").expect("it is there");
     let post = scenario.post(flow, 3, 1, None);
     let at = "2001-09-09T01:49:40.000Z";
-    assert_eq!(post.body, json!({"order": "1/3", "at": at, "size": 2, "ask": "kept", "said": "kept"}));
+    let body = json!({"order": "1/3", "at": at, "size": 2, "ask": "kept", "said": "kept", "mark": "variant-0", "who": "ada1"});
+    assert_eq!(post.body, body);
+    let edited = scenario.edited_posts(flow, 3, 1);
+    let marks: Vec<&Value> = edited.iter().map(|post| &post.body["mark"]).collect();
+    assert_eq!(marks, ["variant-0", "variant-1", "variant-2", "variant-3"]);
+    let spelled: Vec<&Value> = edited.iter().map(|post| &post.body["who"]).collect();
+    assert_eq!(spelled, ["ada1", "ADA1", " ada1 ", "ada1"]);
     assert_eq!((post.delivery_id.as_str(), post.idempotency_key), ("msg-3", None));
     assert_eq!(post.event_type.as_deref(), Some("paid"), "the body does not say its type");
     let answer = HumanAnswer { question: "well?".into(), yes: false };

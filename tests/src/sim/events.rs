@@ -21,7 +21,9 @@ pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
 fn recipe(flow: &Flow) -> EventRecipe {
     let event_type = &flow.on.event_type;
     let own = || {
-        let data = json!({"event_id": "", "entity": "", "address": "", "at": "", "agrees": true, "large": true});
+        let data = json!({
+            "event_id": "", "entity": "", "address": "", "at": "", "variant": "", "agrees": true, "large": true
+        });
         json!({"type": event_type, "data": data})
     };
     let payload = SHIPPED_PAYLOADS.get(event_type.as_str()).cloned().unwrap_or_else(own);
@@ -43,6 +45,7 @@ fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
         ("trigger_id", FieldValue::text("press-{event}")),
         ("customer_id", FieldValue::text(EMAIL)),
         ("entity", FieldValue::text(EMAIL)),
+        ("variant", FieldValue::Variant),
         ("email", FieldValue::text(EMAIL)),
         ("at", FieldValue::Cycle(close_moments())),
         ("abandoned_at", FieldValue::Moment { apart: Duration::from_secs(600) }),

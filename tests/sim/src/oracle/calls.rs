@@ -25,6 +25,7 @@ impl Oracle {
             self.seen().arrivals.entry(arrival.integration.clone()).or_default().push(now);
         }
         if let Some((event, effect)) = arrival.effect() {
+            report(&seat.scheduler, self.is_of_one_payload(&event, arrival));
             report(&seat.scheduler, self.is_open(&event, &effect));
             report(&seat.scheduler, self.may_call(&event, &effect));
             self.is_allowed(&event, seat);

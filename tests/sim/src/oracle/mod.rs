@@ -11,6 +11,7 @@ mod consent;
 mod ends;
 mod guards;
 mod lanes;
+mod payloads;
 mod plans;
 mod results;
 mod rows;
@@ -94,6 +95,8 @@ pub(crate) const LANE_ENDS: &str = "lane-ends";
 pub(crate) const STOPPED: &str = "stopped";
 /// What is applied is what the plan said, of the very row that it saw.
 pub(crate) const PLAN_IS_TRUE: &str = "plan-is-true";
+/// Whatever reaches partners for an event is made of one payload, and a replay is made of what its plan showed.
+pub(crate) const ONE_PAYLOAD: &str = "one-payload";
 /// An operator's word on an effect stands.
 pub(crate) const RESOLVED: &str = "resolved";
 /// Where the latest wins, no replay intends a call after a newer event of its group has succeeded.
@@ -157,7 +160,10 @@ struct Seen {
 /// What is known of one event.
 #[derive(Default)]
 struct Known {
+    /// The event as it was claimed, or else as it was first sent.
     event: Option<Event>,
+    /// The event as it was sent, by the fingerprints of its payloads.
+    sent: BTreeMap<Option<String>, Event>,
     flow: String,
     group: String,
     trace: String,
@@ -179,6 +185,10 @@ struct Known {
     intents: BTreeMap<String, u64>,
     /// What the plan that it was last replayed by says of its effects.
     fates: plans::Fates,
+    /// The payload that a partner has seen of it.
+    variant: Option<String>,
+    /// The payload that the plan showed by which it was last replayed.
+    planned_variant: Option<String>,
     /// Whether an effect happened, as operators said.
     verdicts: BTreeMap<String, bool>,
     /// When its row was last written.
@@ -234,6 +244,7 @@ impl Oracle {
         let place = seen.arrived_on_queue;
         let known = seen.events.entry(event.id.clone()).or_default();
         known.event.get_or_insert_with(|| event.clone());
+        known.sent.entry(event.fingerprint.clone()).or_insert_with(|| event.clone());
         known.group.clone_from(&event.group);
         known.place.get_or_insert(place);
     }

@@ -16,18 +16,22 @@ pub(super) struct PlannedReplay {
     version: String,
     blocked: bool,
     fates: Fates,
+    /// The payload that it was made of.
+    variant: Option<String>,
 }
 
 /// What becomes of each effect.
 pub(super) type Fates = BTreeMap<String, String>;
 
 impl PlannedReplay {
-    fn read(event: &Value) -> (EventId, PlannedReplay) {
+    fn read(event: &Value, oracle: &Oracle) -> (EventId, PlannedReplay) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let steps = event["steps"].as_array().into_iter().flatten();
         let fates = steps.map(|step| (text(&step["effect"]), text(&step["fate"]))).collect();
-        let planned = PlannedReplay { version: text(&event["version"]), blocked: !event["blocked"].is_null(), fates };
-        (EventId::named(text(&event["id"])), planned)
+        let id = EventId::named(text(&event["id"]));
+        let (version, blocked) = (text(&event["version"]), !event["blocked"].is_null());
+        let variant = oracle.kept_variant(&id);
+        (id, PlannedReplay { version, blocked, fates, variant })
     }
 
     /// Whether the row is what the plan was made from, and nothing stands against it.
@@ -45,9 +49,10 @@ impl PlannedReplay {
 impl Oracle {
     /// An operator has made a plan. Says what it is called.
     pub(crate) fn planned(&self, plan: &Value) -> String {
+        let events = plan["events"].as_array().into_iter().flatten();
+        let events = events.map(|event| PlannedReplay::read(event, self)).collect();
         let mut seen = self.seen();
         let name = format!("plan {}", seen.plans.len());
-        let events = plan["events"].as_array().into_iter().flatten().map(PlannedReplay::read).collect();
         seen.plans.insert(name.clone(), events);
         name
     }
@@ -58,6 +63,7 @@ impl Oracle {
         let mut seen = self.seen();
         let planned = seen.plans.get(why).and_then(|plan| plan.get(&before.id)).cloned();
         let known = seen.events.entry(before.id.clone()).or_default();
+        known.planned_variant = planned.as_ref().and_then(|planned| planned.variant.clone());
         known.fates = planned.as_ref().map(|planned| planned.fates.clone()).unwrap_or_default();
         match planned {
             Some(planned) if !planned.is_true_of(before) => {

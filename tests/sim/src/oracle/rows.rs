@@ -19,6 +19,7 @@ impl Oracle {
         known.flow.clone_from(&after.flow);
         known.trace = after.trace.id();
         known.written_at = Some(now);
+        known.event = known.sent.get(&Some(after.fingerprint.clone())).or(known.event.as_ref()).cloned();
         known.lost_its_place |= matches!(after.state, State::Dead | State::AwaitingApproval);
         if let Some(before) = &change.before {
             known.take_over(before, after);

@@ -67,6 +67,55 @@ fn forgotten(mut row: Row, claim: &Claim) -> Lease {
     Lease::won(row, claim)
 }
 
+/// Claims whatever payload its message has.
+pub(super) struct AnyPayload(Box<dyn Claims>);
+
+impl AnyPayload {
+    pub(super) fn over(claims: Box<dyn Claims>) -> Box<dyn Claims> {
+        Box::new(AnyPayload(claims))
+    }
+}
+
+#[async_trait]
+impl Claims for AnyPayload {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
+        self.0.claim(id, &Claim { fingerprint: None, ..claim.clone() }).await
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.0.record(lease).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.0.close(closed).await
+    }
+}
+
+/// Claims whatever number its message has.
+pub(super) struct AnyReplay(Box<dyn Claims>, ModelLedger);
+
+impl AnyReplay {
+    pub(super) fn over(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+        Box::new(AnyReplay(claims, models.ledger.clone()))
+    }
+}
+
+#[async_trait]
+impl Claims for AnyReplay {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
+        let replay = self.1.get(id).map_or(claim.replay, |row| row.replay);
+        self.0.claim(id, &Claim { replay, ..claim.clone() }).await
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.0.record(lease).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.0.close(closed).await
+    }
+}
+
 /// Calls without writing that it will.
 pub(super) struct NoIntent(Box<dyn Claims>);
 

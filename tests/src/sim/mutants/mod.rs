@@ -42,7 +42,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 63] = [
+pub(super) static ALL: [Mutant; 66] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -172,6 +172,15 @@ pub(super) static ALL: [Mutant; 63] = [
     Mutant::handling("the schedule does not come", Handling::Unscheduled),
     Mutant::handling("an apply does not look at its plan", Handling::AnyPlan),
     Mutant::rules("a replay forgets what an operator said", RowRules { replayed: lanes::unsaid, ..RowRules::PRODUCT }),
+    Mutant::ports("a claim ignores the fingerprint", |p, _| ContainerPorts {
+        claims: claims::AnyPayload::over(p.claims),
+        ..p
+    }),
+    Mutant::ports("a claim ignores the replay number", |p, m| ContainerPorts {
+        claims: claims::AnyReplay::over(p.claims, m),
+        ..p
+    }),
+    Mutant::handling("a letter is parked whatever its payload", Handling::AnyLetter),
     Mutant::ports("what was applied last is not asked", |p, _| ContainerPorts {
         latest: Box::new(lanes::NothingApplied(p.latest)),
         ..p
