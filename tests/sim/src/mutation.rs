@@ -51,8 +51,8 @@ pub enum Handling {
     OmitsAFailure,
     /// Letters that were not parked are left out of the report.
     OmitsUnparked,
-    /// What the product does, but letters do not say which payload is theirs, so that any is parked.
-    AnyLetter,
+    /// What the product does, but each letter's payload takes the place of the one that is kept.
+    OverwritesKept,
     /// What the product does, but a yes counts for whatever is asked when it arrives.
     AnyHash,
     /// What the product does, but an apply is a replay, whatever was planned.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use futures::executor::block_on;
 use processor::{Processor, process_batch};
 use replay::park_batch;
 use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::Received;
-use shared::model::{Delivered, ModelQueue};
+use shared::ledger::Records as _;
+use shared::model::{Delivered, ModelLedger, ModelQueue};
 
 use crate::containers::{InvocationEnd, LoadedFunction, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};
 use crate::mutation::Handling;
@@ -57,9 +59,12 @@ impl SimWorld {
         }
         batch.iter().for_each(|letter| self.oracle.given_up(&letter.body));
         let handling = self.setup.mutation.handling;
+        let ledger = self.models.ledger.clone();
         let work = async move {
-            let letters = batch.iter().map(|letter| as_understood(handling, letter.received())).collect();
-            let kept = park_batch(&replay, letters).await;
+            let kept = park_batch(&replay, batch.iter().map(Delivered::received).collect()).await;
+            if handling == Handling::OverwritesKept {
+                batch.iter().for_each(|letter| overwrite_kept(&ledger, letter));
+            }
             let kept = if handling == Handling::OmitsUnparked { Vec::new() } else { kept };
             InvocationEnd::Parked(batch, kept)
         };
@@ -90,14 +95,11 @@ impl SimWorld {
     }
 }
 
-/// A letter as the product takes it.
-fn as_understood(handling: Handling, letter: Received) -> Received {
-    match (handling, serde_json::from_str::<Event>(&letter.body)) {
-        (Handling::AnyLetter, Ok(event)) => {
-            let body = serde_json::to_string(&Event { fingerprint: None, ..event }).expect("an event is JSON");
-            Received { body, ..letter }
-        }
-        _ => letter,
+/// Puts the payload of a letter in the place of the one that is kept of its event.
+fn overwrite_kept(ledger: &ModelLedger, letter: &Delivered) {
+    let Ok(event) = serde_json::from_str::<Event>(&letter.body) else { return };
+    if let Some(Event { replay, .. }) = ledger.payload(&event.id) {
+        block_on(ledger.keep(&Event { replay, ..event }, 0)).expect("the model answers");
     }
 }
 
@@ -113,7 +115,7 @@ async fn handled(handling: Handling, processor: &Processor, batch: Vec<Received>
         Handling::OmitsAFailure => process_batch(processor, batch, deadline).await.into_iter().skip(1).collect(),
         Handling::Product
         | Handling::OmitsUnparked
-        | Handling::AnyLetter
+        | Handling::OverwritesKept
         | Handling::AnyHash
         | Handling::AnyPlan
         | Handling::Unscheduled => process_batch(processor, batch, deadline).await,

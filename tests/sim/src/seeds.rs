@@ -43,12 +43,16 @@ impl Simulation {
         let entities = entities.min(scenario.entities);
         let senders = (0..events).map(|number| {
             let flow = some[index(below(some.len() as u64))];
-            let again_after = (0..below(3)).map(|_| Duration::from_secs(below(700))).collect();
+            let later: Vec<Duration> = (0..below(3)).map(|_| Duration::from_secs(below(700))).collect();
             let first_at = Duration::from_millis(below(within));
             let entity = below(entities);
-            let repeated = || vec![scenario.post(flow, number, entity, None)];
-            let posts = if below(2) == 0 { scenario.edited_posts(flow, number, entity) } else { repeated() };
-            Sender { posts, first_at, again_after }
+            // Who edits may do so at once, too, before anybody has claimed the event.
+            let at_once = || (0..below(3)).map(|_| Duration::from_millis(below(900))).collect();
+            let (posts, at_once) = match below(2) {
+                0 => (scenario.edited_posts(flow, number, entity), at_once()),
+                _ => (vec![scenario.post(flow, number, entity, None)], Vec::new()),
+            };
+            Sender { posts, first_at, again_after: [later, at_once].concat() }
         });
         let senders = senders.collect();
         let opening = matches!(theme, Theme::Parked).then(|| OpeningConduct {

@@ -95,7 +95,8 @@ pub(crate) const LANE_ENDS: &str = "lane-ends";
 pub(crate) const STOPPED: &str = "stopped";
 /// What is applied is what the plan said, of the very row that it saw.
 pub(crate) const PLAN_IS_TRUE: &str = "plan-is-true";
-/// Whatever reaches partners for an event is made of one payload, and a replay is made of what its plan showed.
+/// Whatever reaches partners for an event is made of one payload. It is what a parked event's record keeps, and a
+/// replay is made of what its plan showed.
 pub(crate) const ONE_PAYLOAD: &str = "one-payload";
 /// An operator's word on an effect stands.
 pub(crate) const RESOLVED: &str = "resolved";
@@ -245,6 +246,8 @@ impl Oracle {
         let known = seen.events.entry(event.id.clone()).or_default();
         known.event.get_or_insert_with(|| event.clone());
         known.sent.entry(event.fingerprint.clone()).or_insert_with(|| event.clone());
+        // Where a sender edits what orders its event, the event has no place among others.
+        known.lost_its_place |= !known.group.is_empty() && known.group != event.group;
         known.group.clone_from(&event.group);
         known.place.get_or_insert(place);
     }
@@ -278,6 +281,7 @@ impl Oracle {
             self.asks(&change);
             report(scheduler, self.has_results(&change));
             report(scheduler, self.waits(&change.after));
+            report(scheduler, self.keeps_what_was_called(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
         }
     }

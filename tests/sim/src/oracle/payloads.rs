@@ -1,6 +1,7 @@
 //! Which payload of an event reaches the partners.
 
 use shared::base::id::EventId;
+use shared::ledger::Row;
 
 use super::{ONE_PAYLOAD, Oracle, violated};
 use crate::partner::Arrival;
@@ -22,6 +23,19 @@ impl Oracle {
         match &known.planned_variant {
             Some(planned) if *planned != variant => {
                 let seen = format!("{event} is called with variant {variant}, and the plan showed variant {planned}");
+                Err(violated(ONE_PAYLOAD, seen))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A row is written. If it is parked, the payload that is kept beside it is the one that partners have seen.
+    pub(super) fn keeps_what_was_called(&self, row: &Row) -> Result<(), BrokenInvariant> {
+        let kept = self.kept_variant(&row.id).filter(|_| row.parked.is_some());
+        let called = self.seen().events.get(&row.id).and_then(|known| known.variant.clone());
+        match (kept, called) {
+            (Some(kept), Some(called)) if kept != called => {
+                let seen = format!("{} is kept as variant {kept}, and was called with variant {called}", row.id);
                 Err(violated(ONE_PAYLOAD, seen))
             }
             _ => Ok(()),

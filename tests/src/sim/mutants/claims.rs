@@ -68,18 +68,29 @@ fn forgotten(mut row: Row, claim: &Claim) -> Lease {
 }
 
 /// Claims whatever payload its message has.
-pub(super) struct AnyPayload(Box<dyn Claims>);
+pub(super) struct AnyPayload(Box<dyn Claims>, ModelLedger);
 
 impl AnyPayload {
-    pub(super) fn over(claims: Box<dyn Claims>) -> Box<dyn Claims> {
-        Box::new(AnyPayload(claims))
+    pub(super) fn over(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+        Box::new(AnyPayload(claims, models.ledger.clone()))
     }
 }
 
 #[async_trait]
 impl Claims for AnyPayload {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
-        self.0.claim(id, &Claim { fingerprint: None, ..claim.clone() }).await
+        match (self.0.claim(id, claim).await?, self.1.get(id)) {
+            (Err(NotClaimed::Superseded), Some(row)) if row.replay == claim.replay => {
+                if !row.claimable(claim.now) {
+                    let fingerprint = None;
+                    return Ok(Err(row.not_claimed(&Claim { fingerprint, ..claim.clone() })));
+                }
+                let lease = Lease::won(row, claim);
+                self.1.overwrite(lease.row());
+                Ok(Ok(lease))
+            }
+            (claimed, _) => Ok(claimed),
+        }
     }
 
     async fn record(&self, lease: &Lease) -> Result<(), WriteError> {

@@ -172,15 +172,15 @@ pub(super) static ALL: [Mutant; 66] = [
     Mutant::handling("the schedule does not come", Handling::Unscheduled),
     Mutant::handling("an apply does not look at its plan", Handling::AnyPlan),
     Mutant::rules("a replay forgets what an operator said", RowRules { replayed: lanes::unsaid, ..RowRules::PRODUCT }),
-    Mutant::ports("a claim ignores the fingerprint", |p, _| ContainerPorts {
-        claims: claims::AnyPayload::over(p.claims),
+    Mutant::ports("a claim ignores the fingerprint", |p, m| ContainerPorts {
+        claims: claims::AnyPayload::over(p.claims, m),
         ..p
     }),
     Mutant::ports("a claim ignores the replay number", |p, m| ContainerPorts {
         claims: claims::AnyReplay::over(p.claims, m),
         ..p
     }),
-    Mutant::handling("a letter is parked whatever its payload", Handling::AnyLetter),
+    Mutant::handling("a letter overwrites the kept payload", Handling::OverwritesKept),
     Mutant::ports("what was applied last is not asked", |p, _| ContainerPorts {
         latest: Box::new(lanes::NothingApplied(p.latest)),
         ..p
