@@ -53,7 +53,7 @@ impl Event {
             source: flow.on.source.clone(),
             received_at,
             trace,
-            group: key::group(flow, &payload)?,
+            group: key::group(flow, version, &payload)?,
             replay: 0,
             fingerprint: Some(key::fingerprint(&payload)),
             payload,

@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::window::Sighting;
 use crate::base::id::{EventId, Parts, hex};
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
-use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, Normalizer, Part};
+use crate::flows::template::Scope;
+use crate::flows::{
+    Bucket, Field, Flow, Header, Key, KeyField, Normalizer, OrderBy, Part, normal_email,
+};
 
 /// The sender's names of an event, besides its fields.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,12 +81,29 @@ fn hash(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<Parts, KeyErro
     }
 }
 
-/// The queue's message group of an event: its ordering entity, hashed, because it may be an email.
-pub fn group(flow: &Flow, payload: &Value) -> Result<String, KeyError> {
-    let entity = text(&flow.order_by, payload)?;
-    let mut group = Parts::new("group").and(&flow.name).and(&entity).hex();
+/// The queue's message group of an event: its ordering entity, hashed, because it may be an email. Without an
+/// `order_by`, the contact is the entity, however its email is written.
+pub fn group(flow: &Flow, version: u32, payload: &Value) -> Result<String, KeyError> {
+    let hash = Parts::new("group").and(&flow.name);
+    let hash = match &flow.order_by {
+        Some(OrderBy { field, normalize: steps }) => {
+            hash.and(&normalized(steps, &Part::Field(field.clone()), text(field, payload)?)?)
+        }
+        None => {
+            let (tenant, email) = contact_of(flow, version, payload)?;
+            hash.and("contact").and(&tenant).and(&normal_email(&email))
+        }
+    };
+    let mut group = hash.hex();
     group.truncate(32);
     Ok(group)
+}
+
+fn contact_of(flow: &Flow, version: u32, payload: &Value) -> Result<(String, String), KeyError> {
+    let contact = flow.contact.as_ref().expect("a parsed flow says what orders its events");
+    let flow = json!({"name": flow.name, "version": version});
+    let scope = Scope { event: payload, effects: json!({}), enrich: json!({}), flow, now: String::new() };
+    contact.named(&scope).map_err(|_| KeyError::NotPlain("contact".into()))
 }
 
 /// The hash of a payload: two deliveries under one key must have the same.
@@ -117,7 +137,11 @@ fn part<'v>(key: &KeyField, payload: &'v Value, id: Option<&'v str>) -> Result<C
         Part::Id => Cow::Borrowed(id.filter(|id| !id.is_empty()).ok_or(KeyError::NoId)?),
         Part::Field(field) => text(field, payload)?,
     };
-    key.normalize.iter().try_fold(value, |value, step| normalize(*step, &key.part, value))
+    normalized(&key.normalize, &key.part, value)
+}
+
+fn normalized<'v>(steps: &[Normalizer], part: &Part, value: Cow<'v, str>) -> Result<Cow<'v, str>, KeyError> {
+    steps.iter().try_fold(value, |value, step| normalize(*step, part, value))
 }
 
 /// The value of a key's field as text. A number with a fraction or an exponent is no key: beyond 2^53 two ids could
@@ -154,8 +178,6 @@ fn moment(part: &Part, text: &str) -> Result<Timestamp, KeyError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
-
     use super::*;
     use crate::flows::{File, Flows};
 
@@ -175,7 +197,11 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     const NOON: Timestamp = Timestamp::from_secs(1_794_830_400);
 
     fn flow(key: &str) -> Flow {
-        let text = format!("{FLOW}key: {key}\n");
+        flow_with(FLOW, key)
+    }
+
+    fn flow_with(text: &str, key: &str) -> Flow {
+        let text = format!("{text}key: {key}\n");
         let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
         let files = [
             file("sources.yaml", SOURCES),
@@ -229,6 +255,27 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
             )
             .is_ok()
         );
+    }
+
+    fn group_of(order: &str, payload: Value) -> Result<String, KeyError> {
+        let flow = flow_with(&FLOW.replace("order_by: a\n", &format!("{order}\n")), "{version: 1, fields: [b]}");
+        group(&flow, 1, &payload)
+    }
+
+    #[test]
+    fn an_entity_is_one_group_however_it_is_written() {
+        let (ada, shouted) = (json!({"a": "ada@example.com", "b": "acme"}), json!({"a": " Ada@Example.com ", "b": "acme"}));
+        let both = |order: &str| (group_of(order, ada.clone()), group_of(order, shouted.clone()));
+        let (one, other) = both("order_by: a");
+        assert_ne!(one, other);
+        let (one, other) = both("order_by: {field: a, normalize: [trim, lower]}");
+        assert_eq!(one, other);
+        assert_eq!(one, group_of("order_by: a", ada.clone()), "the normal form is the group that it was");
+        let contact = r#"contact: {tenant: "{{ event.b }}", email: "{{ event.a }}"}"#;
+        let (one, other) = both(contact);
+        assert_eq!(one, other);
+        assert_ne!(one, group_of(contact, json!({"a": "ada@example.com", "b": "globex"})), "another tenant's contact");
+        assert_eq!(both(&format!("order_by: b\n{contact}")).0, group_of("order_by: b", ada.clone()), "order_by goes first");
     }
 
     #[test]

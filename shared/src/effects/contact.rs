@@ -23,7 +23,7 @@ use serde_json::{Map, Number, Value};
 use crate::base::errors::Unavailable;
 use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
-use crate::flows::{MAX_FIELD_NAME, is_field_name};
+use crate::flows::{MAX_FIELD_NAME, is_field_name, normal_email};
 use crate::ledger::SignOff;
 
 pub use stored::{Contact, FieldStamp};
@@ -220,9 +220,9 @@ pub trait Contacts: Send + Sync {
     }
 }
 
-/// The email in its normal form: trimmed, in lower case.
+/// The email in its normal form, if it is one.
 fn normalized(email: &str) -> Result<String, BadContact> {
-    let email = email.trim().to_lowercase();
+    let email = normal_email(email);
     let (name, domain) = email.split_once('@').ok_or(BadContact::Email)?;
     let blank = email.contains(|c: char| c.is_whitespace() || c.is_control());
     let legal = !name.is_empty() && !domain.is_empty() && !domain.contains('@') && !blank && email.len() <= MAX_EMAIL;

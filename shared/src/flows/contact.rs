@@ -22,6 +22,11 @@ impl ContactRef {
     }
 }
 
+/// An email in its normal form: trimmed, in lower case. Whoever writes it in another way means the same contact.
+pub fn normal_email(email: &str) -> String {
+    email.trim().to_lowercase()
+}
+
 /// Whether a contact's field may have this name. The names of our own attributes are reserved.
 pub fn is_field_name(name: &str) -> bool {
     let legal = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use super::text_or_map::text_or_map;
-use super::{Field, Flow, Source, contract};
+use super::{Field, Flow, Source, order};
 use crate::base::suggest::suggest;
 use crate::base::time::{DurationText, Unit, parse_duration};
 use crate::base::wrong::Wrong;
@@ -124,6 +124,21 @@ pub enum Normalizer {
 /// The normalisers' names, as flow files write them.
 pub(crate) const NORMALIZERS: [&str; 7] =
     ["trim", "lower", "sha256", "date(second)", "date(minute)", "date(hour)", "date(day)"];
+
+impl Normalizer {
+    /// The normaliser's name, as flow files write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Normalizer::Trim => "trim",
+            Normalizer::Lower => "lower",
+            Normalizer::Sha256 => "sha256",
+            Normalizer::Date(Unit::Second) => "date(second)",
+            Normalizer::Date(Unit::Minute) => "date(minute)",
+            Normalizer::Date(Unit::Hour) => "date(hour)",
+            Normalizer::Date(Unit::Day) => "date(day)",
+        }
+    }
+}
 
 impl TryFrom<String> for Normalizer {
     type Error = String;
@@ -265,22 +280,7 @@ fn check_window(flow: &Flow, window: &Window) -> Option<Wrong> {
     }
 }
 
-/// The mistakes in the fields that the key and the order need. Every event must have them: a key made of a field that
-/// may be missing would be no key.
+/// The mistakes in the fields that the key needs.
 pub(super) fn check_fields(flow: &Flow) -> Vec<Wrong> {
-    let needed = flow.key.reads().map(|(at, field)| (at, field, "the key"));
-    let needed = needed.chain([("/order_by".into(), &flow.order_by, "the order")]);
-    let check = |(at, field, who): (String, &Field, &str)| {
-        let (version, schema) = flow.schemas().find(|(_, schema)| !field.required_by(schema))?;
-        let of = if flow.older.is_empty() { String::new() } else { format!(" of version {version}") };
-        Some(match contract::unlisted(schema, &field.steps()) {
-            Some((unknown, known)) => {
-                Wrong::at(at, format!("{who} needs `{field}`, which the schema{of} does not list"))
-                    .hint(suggest(unknown, known))
-            }
-            None => Wrong::at(at, format!("{who} needs `{field}`, which an event may lack"))
-                .hint(format!("name it in the schema's `required`{of}, on each level")),
-        })
-    };
-    needed.filter_map(check).collect()
+    flow.key.reads().filter_map(|(at, field)| order::check_needed(flow, &at, field, "the key")).collect()
 }

@@ -11,6 +11,7 @@ mod field;
 mod text_or_map;
 mod hmac;
 mod key;
+mod order;
 mod source;
 
 mod answers;
@@ -39,13 +40,14 @@ pub use answers::{
 };
 pub use approval::{Approval, Channel};
 pub(crate) use contact::MAX_FIELD_NAME;
-pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name};
+pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name, normal_email};
 pub use effect::{Action, Call, Decide, Effect, Guarantee, Lookup, LookupRequest, Method, Request, Upsert};
 pub use enrich::{Enrich, OnError, Origin};
 pub use field::Field;
 pub use guard::{Cap, Consent, Expression, Guard, QuietHours};
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part, Window};
+pub use order::OrderBy;
 pub use parse::{File, Problem, Problems};
 pub use safe_mode::{SafeMode, TightCap};
 pub use source::{Envelope, IdAt, Scheme, Source};
@@ -213,8 +215,10 @@ pub struct Flow {
     pub on_invalid: OnInvalid,
     /// The key: two deliveries with the same key are the same event.
     pub key: Key,
-    /// The ordering field: events that agree in it are processed in order.
-    pub order_by: Field,
+    /// The field that names the entity: events that agree in it are processed in order. Without it, the contact is the
+    /// entity.
+    #[serde(default)]
+    pub order_by: Option<OrderBy>,
     /// How long a key is remembered.
     #[serde(with = "DurationText")]
     pub ttl: Duration,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::answers::check_rules;
 use super::contract::Contract;
-use super::{Flow, Flows, approval, effect, enrich, guard, key, parse_error, safe_mode, template_reads};
+use super::{Flow, Flows, approval, effect, enrich, guard, key, order, parse_error, safe_mode, template_reads};
 use crate::base::locate::{Place, locate};
 use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
 use crate::base::suggest::suggest;
@@ -153,6 +153,7 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     // A field of a schema can be checked once the schema is one.
     if schemas.is_empty() {
         wrong.extend(key::check_fields(flow));
+        wrong.extend(order::check(flow));
     }
     wrong.extend(schemas);
     wrong.extend(key::check(flow, all.source(&flow.on.source)));

@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 
 use super::answers::WrittenResult;
 use super::key::{Normalized, WindowByField};
+use super::order::NormalizedOrder;
 use super::parse::Size;
 use super::source::InHeader;
 use super::{
-    AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, Part, Piece, ResultAt, Source, Statuses,
-    Window, WrittenIntegration,
+    AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, OrderBy, Part, Piece, ResultAt, Source,
+    Statuses, Window, WrittenIntegration,
 };
-use crate::base::time::{DurationText, HourMinute, Unit};
+use crate::base::time::{DurationText, HourMinute};
 use crate::limits::rates::Rate;
 
 /// The schema of each kind of file, by the name of its own file.
@@ -101,6 +102,16 @@ impl JsonSchema for Window {
     }
 }
 
+impl JsonSchema for OrderBy {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OrderBy".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<Field>(), generator.subschema_for::<NormalizedOrder>()]})
+    }
+}
+
 impl JsonSchema for ResultAt {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ResultAt".into()
@@ -177,15 +188,7 @@ write_as_text! {
         Part::Id => "$id".into(),
         Part::Field(field) => field.to_string(),
     },
-    Normalizer => |normalizer| match normalizer {
-        Normalizer::Trim => "trim".into(),
-        Normalizer::Lower => "lower".into(),
-        Normalizer::Sha256 => "sha256".into(),
-        Normalizer::Date(Unit::Second) => "date(second)".into(),
-        Normalizer::Date(Unit::Minute) => "date(minute)".into(),
-        Normalizer::Date(Unit::Hour) => "date(hour)".into(),
-        Normalizer::Date(Unit::Day) => "date(day)".into(),
-    },
+    Normalizer => |normalizer| normalizer.as_str().into(),
     HourMinute => |time| time.to_string(),
     Layout => |layout| layout.0.iter().map(piece).collect(),
 }
@@ -211,6 +214,12 @@ impl Serialize for Window {
             Some(field) => json!({ "field": field, "within": within }).serialize(serializer),
             None => within.serialize(serializer),
         }
+    }
+}
+
+impl Serialize for OrderBy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({"field": self.field, "normalize": self.normalize}).serialize(serializer)
     }
 }
 

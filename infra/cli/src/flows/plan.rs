@@ -49,6 +49,8 @@ pub struct FlowPlan {
     pub id: String,
     /// The event's message group: events of one group are processed in order.
     pub group: String,
+    /// What the group is made of: a field and its normalisers, or the contact.
+    pub ordered_by: String,
     /// The fields that the schema does not list: the intake drops them.
     pub dropped: Vec<String>,
     /// What happens before the first effect: enrichment, guards, approval. A sentence each.
@@ -138,7 +140,8 @@ pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<F
         row.effects.insert(effect.id.clone(), assumed_done(effect, event.received_at));
     }
     let dropped = mask::dropped(&sample.body, &event.payload);
-    Ok(FlowPlan { flow: flow.name.clone(), id: event.id.to_string(), group: event.group, dropped, before, effects })
+    let (id, ordered_by) = (event.id.to_string(), flow.ordered_by());
+    Ok(FlowPlan { flow: flow.name.clone(), id, group: event.group, ordered_by, dropped, before, effects })
 }
 
 fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Result<&'f Flow> {
@@ -231,9 +234,9 @@ fn assumed_done(effect: &Effect, now: Timestamp) -> Entry {
 }
 
 fn text(planned: &FlowPlan) -> String {
-    let FlowPlan { flow, id, group, dropped, before, effects } = planned;
-    let mut text =
-        format!("{} takes this event\n  id      {id}\n  group   {group}\n", output::styled(output::BOLD, flow));
+    let FlowPlan { flow, id, group, ordered_by, dropped, before, effects } = planned;
+    let flow = output::styled(output::BOLD, flow);
+    let mut text = format!("{flow} takes this event\n  id      {id}\n  group   {group}, by {ordered_by}\n");
     if !dropped.is_empty() {
         text += &format!("  dropped {}\n", dropped.join(", "));
     }
