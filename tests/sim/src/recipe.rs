@@ -155,11 +155,7 @@ impl EventNumbers<'_> {
     }
 
     fn spelled(&self, text: &str) -> String {
-        match self.variant % 3 {
-            0 => text.to_owned(),
-            1 => text.to_uppercase(),
-            _ => format!(" {text} "),
-        }
+        if self.variant.is_multiple_of(2) { text.to_owned() } else { text.to_uppercase() }
     }
 
     fn moment(&self, apart: Duration) -> Timestamp {

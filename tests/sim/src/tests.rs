@@ -177,7 +177,7 @@ fn a_recipe_fills_what_differs() {
     let marks: Vec<&Value> = edited.iter().map(|post| &post.body["mark"]).collect();
     assert_eq!(marks, ["variant-0", "variant-1", "variant-2", "variant-3"]);
     let spelled: Vec<&Value> = edited.iter().map(|post| &post.body["who"]).collect();
-    assert_eq!(spelled, ["ada1", "ADA1", " ada1 ", "ada1"]);
+    assert_eq!(spelled, ["ada1", "ADA1", "ada1", "ADA1"]);
     assert_eq!((post.delivery_id.as_str(), post.idempotency_key), ("msg-3", None));
     assert_eq!(post.event_type.as_deref(), Some("paid"), "the body does not say its type");
     let answer = HumanAnswer { question: "well?".into(), yes: false };
