@@ -106,10 +106,7 @@ fn the_queues_are_fifo_encrypted_and_outlast_what_waits_in_them() {
     let days = |queue| template.number(&format!("/Resources/{queue}/Properties/MessageRetentionPeriod")) / 86_400;
     assert_eq!((days("EventsQueue"), days("DeadLettersQueue")), (4, 14));
     assert_eq!(QUEUE_RETENTION, Duration::from_secs(4 * 86_400), "a message that waits longer is lost");
-    assert!(
-        UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400),
-        "the row outlives its message"
-    );
+    assert!(UNSETTLED_RETENTION > Duration::from_secs(18 * 86_400), "the row outlives its message");
     assert!(template.number("/Resources/EventsQueue/Properties/RedrivePolicy/maxReceiveCount") >= 50);
 }
 

@@ -10,9 +10,7 @@ use crate::base::id::{EventId, Parts, hex};
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
 use crate::flows::template::Scope;
-use crate::flows::{
-    Bucket, Field, Flow, Header, Key, KeyField, Normalizer, OrderBy, Part, normal_email,
-};
+use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, Normalizer, OrderBy, Part, normal_email};
 
 /// The sender's names of an event, besides its fields.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,9 +175,9 @@ fn moment(part: &Part, text: &str) -> Result<Timestamp, KeyError> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use super::*;
     use crate::flows::{File, Flows};
+    use proptest::prelude::*;
 
     const SOURCES: &str = include_str!("../../../infra/flows/sources.yaml");
     const INTEGRATIONS: &str = include_str!("../../../infra/flows/integrations.yaml");
@@ -264,7 +262,8 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
 
     #[test]
     fn an_entity_is_one_group_however_it_is_written() {
-        let (ada, shouted) = (json!({"a": "ada@example.com", "b": "acme"}), json!({"a": " Ada@Example.com ", "b": "acme"}));
+        let (ada, shouted) =
+            (json!({"a": "ada@example.com", "b": "acme"}), json!({"a": " Ada@Example.com ", "b": "acme"}));
         let both = |order: &str| (group_of(order, ada.clone()), group_of(order, shouted.clone()));
         let (one, other) = both("order_by: a");
         assert_ne!(one, other);
@@ -275,7 +274,11 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         let (one, other) = both(contact);
         assert_eq!(one, other);
         assert_ne!(one, group_of(contact, json!({"a": "ada@example.com", "b": "globex"})), "another tenant's contact");
-        assert_eq!(both(&format!("order_by: b\n{contact}")).0, group_of("order_by: b", ada.clone()), "order_by goes first");
+        assert_eq!(
+            both(&format!("order_by: b\n{contact}")).0,
+            group_of("order_by: b", ada.clone()),
+            "order_by goes first"
+        );
     }
 
     #[test]

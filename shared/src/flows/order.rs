@@ -79,10 +79,8 @@ pub(super) fn check_needed(flow: &Flow, at: &str, field: &Field, who: &str) -> O
     let (version, schema) = flow.schemas().find(|(_, schema)| !field.required_by(schema))?;
     let of = if flow.older.is_empty() { String::new() } else { format!(" of version {version}") };
     Some(match contract::unlisted(schema, &field.steps()) {
-        Some((unknown, known)) => {
-            Wrong::at(at, format!("{who} needs `{field}`, which the schema{of} does not list"))
-                .hint(suggest(unknown, known))
-        }
+        Some((unknown, known)) => Wrong::at(at, format!("{who} needs `{field}`, which the schema{of} does not list"))
+            .hint(suggest(unknown, known)),
         None => Wrong::at(at, format!("{who} needs `{field}`, which an event may lack"))
             .hint(format!("name it in the schema's `required`{of}, on each level")),
     })
@@ -105,7 +103,8 @@ fn check_contact(flow: &Flow, ContactRef { tenant, email }: &ContactRef) -> Vec<
         }
         Some(("flow", _)) => None,
         _ => {
-            let what = format!("the contact reads `{}`, and there is no order_by: intake does not know it yet", read.name);
+            let what =
+                format!("the contact reads `{}`, and there is no order_by: intake does not know it yet", read.name);
             Some(Wrong::at(&read.at, what).hint("name the field that orders events: `order_by: data.customer_id`"))
         }
     };

@@ -7,8 +7,8 @@ use processor::{Processor, process_batch};
 use replay::park_batch;
 use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
-use shared::ledger::queue::Received;
 use shared::ledger::Records as _;
+use shared::ledger::queue::Received;
 use shared::model::{Delivered, ModelLedger, ModelQueue};
 
 use crate::containers::{InvocationEnd, LoadedFunction, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};

@@ -171,7 +171,8 @@ fn a_recipe_fills_what_differs() {
     let flow = scenario.versions[0].flows().flow("paid").expect("it is there");
     let post = scenario.post(flow, 3, 1, None);
     let at = "2001-09-09T01:49:40.000Z";
-    let body = json!({"order": "1/3", "at": at, "size": 2, "ask": "kept", "said": "kept", "mark": "variant-0", "who": "ada1"});
+    let body =
+        json!({"order": "1/3", "at": at, "size": 2, "ask": "kept", "said": "kept", "mark": "variant-0", "who": "ada1"});
     assert_eq!(post.body, body);
     let edited = scenario.edited_posts(flow, 3, 1);
     let marks: Vec<&Value> = edited.iter().map(|post| &post.body["mark"]).collect();

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shared::adapters::aws::{DynamoCaps, DynamoLedger, aws};
-use shared::base::errors::WriteError;
 use shared::arrival::event::Event;
+use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{self, Caps, Count, CountError, Counter};
 use shared::ledger::{Admissions, Claims, Lease, Records, Row};
