@@ -3,8 +3,10 @@
 
 use shared::arrival::event::Event;
 use shared::arrival::invalid::InvalidBody;
-use shared::arrival::key::fingerprint;
-use shared::base::errors::Unavailable;
+use shared::arrival::key::{KeyError, fingerprint};
+use shared::arrival::window::{self, NotAnchored, Sighting};
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::ledger::{Declined, Row, State};
 use shared::operate::requeue::{Record, RequeueError};
@@ -27,35 +29,60 @@ impl StandsFor {
     }
 }
 
-/// The event that an invalid one stands for. Declined while the flow does not take it.
+/// The event that an invalid one stands for, as far as a look tells. Declined while the flow does not take it.
+///
+/// Where the key has a window, the event may belong to another one that is close in time: only a replay asks for that,
+/// because asking leaves an anchor behind.
 pub(crate) async fn stands_for(
     replay: &Replay,
     row: &Row,
     kept: Option<&Event>,
 ) -> Result<Result<StandsFor, Declined>, Unavailable> {
+    match fitted(replay, row, kept) {
+        Ok((event, _)) => known(replay, &row.id, event).await,
+        Err(declined) => Ok(Err(declined)),
+    }
+}
+
+/// The event of an invalid one by the flow of today, and its place in time.
+fn fitted(replay: &Replay, row: &Row, kept: Option<&Event>) -> Result<(Event, Option<Sighting>), Declined> {
     let (id, flow) = (&row.id, &row.flow);
-    let Some(kept) = kept else {
-        return Ok(Err(Declined(format!("the payload of {id} is not kept: its 90 days are over, or it was replayed"))));
+    let kept = kept.ok_or_else(|| {
+        Declined(format!("the payload of {id} is not kept: its 90 days are over, or it was replayed"))
+    })?;
+    let flow = replay
+        .flows
+        .flow(flow)
+        .ok_or_else(|| Declined(format!("the flow `{flow}` of {id} is not deployed: deploy it, then `replay`")))?;
+    let still = |why| {
+        Declined(format!("{id} is still invalid: {why}; correct and deploy the flow, then `replay`, or `drop` it"))
     };
-    let Some(flow) = replay.flows.flow(flow) else {
-        return Ok(Err(Declined(format!("the flow `{flow}` of {id} is not deployed: deploy it, then `replay`"))));
-    };
-    let event = match InvalidBody::fitted(kept, flow) {
-        // It has lost its place, and newer events may have overtaken it: it goes as a replay from the start.
-        Ok(event) => Event { replay: 1, ..event },
-        Err(why) => {
-            return Ok(Err(Declined(format!(
-                "{id} is still invalid: {why}; correct and deploy the flow, then `replay`, or `drop` it"
-            ))));
-        }
-    };
-    let known = replay.records.row(&event.id).await?;
-    match known {
+    let (event, sighting) = InvalidBody::fitted(kept, flow).map_err(still)?;
+    // It has lost its place, and newer events may have overtaken it: it goes as a replay from the start.
+    Ok((Event { replay: 1, ..event }, sighting))
+}
+
+/// The event with what the ledger knows of it.
+async fn known(replay: &Replay, id: &EventId, event: Event) -> Result<Result<StandsFor, Declined>, Unavailable> {
+    match replay.records.row(&event.id).await? {
         // The ledger knows it by another payload, which may not have been sent yet.
         Some(row) if row.state == State::Queued && row.fingerprint != fingerprint(&event.payload) => Ok(Err(Declined(
             format!("{id} is {} with another payload, which is queued: try again once that is settled", row.id),
         ))),
         row => Ok(Ok(StandsFor { event, row })),
+    }
+}
+
+/// The event under the anchor of its window, where its key has one.
+async fn placed(replay: &Replay, event: Event, sighting: Option<Sighting>) -> Result<Event, RequeueError> {
+    let Some(sighting) = sighting else { return Ok(event) };
+    match window::anchor(&*replay.windows, &sighting, replay.clock.now()).await {
+        Ok(anchor) => Ok(Event { id: sighting.id_at(anchor), ..event }),
+        Err(NotAnchored::Ahead) => Err(Declined(format!("{}; wait, or `drop` it", KeyError::MomentAhead)).into()),
+        Err(NotAnchored::Forgotten) => {
+            Err(Declined(format!("{}; it may have been done before: `drop` it", KeyError::MomentForgotten)).into())
+        }
+        Err(NotAnchored::Unavailable(unavailable)) => Err(WriteError::from(unavailable).into()),
     }
 }
 
@@ -70,7 +97,9 @@ pub(crate) async fn send(
     next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
     let now = replay.clock.now();
-    let StandsFor { event, row: known } = stands_for(replay, &row, kept.as_ref()).await??;
+    let (event, sighting) = fitted(replay, &row, kept.as_ref())?;
+    let event = placed(replay, event, sighting).await?;
+    let StandsFor { event, row: known } = known(replay, &row.id, event).await??;
     let replayed = next(row.clone())?;
     let row_of_event = match known {
         Some(known) if !known.forgotten(now) => known,

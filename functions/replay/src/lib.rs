@@ -20,6 +20,7 @@ mod console;
 
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::{Value, json};
+use shared::arrival::window::Windows;
 use shared::base::document::DocumentStore;
 use shared::base::machine::{Chance, Clock, Sleep};
 use shared::effects::contact::Contacts;
@@ -44,6 +45,8 @@ pub struct Replay {
     pub records: Box<dyn Records>,
     /// The event that was applied last, for each entity.
     pub latest: Box<dyn Latest>,
+    /// The anchors of keys with a window, for events that were parked before they had a key.
+    pub windows: Box<dyn Windows>,
     /// The contacts of all tenants.
     pub contacts: Box<dyn Contacts>,
     /// The queue of events, to send replays.

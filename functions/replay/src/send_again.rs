@@ -43,7 +43,10 @@ pub(crate) async fn send(
 /// The reason why an event is stale, if a newer one of its entity was applied.
 pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option<String>, Unavailable> {
     let Some((flow, kept)) = replay.flows.flow(&record.row.flow).zip(record.event.as_ref()) else { return Ok(None) };
-    let event = if record.row.is_invalid() { InvalidBody::fitted(kept, flow).ok() } else { Some(kept.clone()) };
+    let event = match record.row.is_invalid() {
+        true => InvalidBody::fitted(kept, flow).ok().map(|(event, _)| event),
+        false => Some(kept.clone()),
+    };
     match event {
         Some(event) => stale_guard::overtaken(&*replay.latest, flow, &event).await,
         None => Ok(None),

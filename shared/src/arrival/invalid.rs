@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::event::Event;
-use super::key::{KeyError, Names};
+use super::key::{self, KeyError, Names};
+use super::window::Sighting;
 use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
@@ -69,12 +70,14 @@ impl InvalidBody {
         hash.and(id.unwrap_or_default()).and(header.unwrap_or_default()).id()
     }
 
-    /// The event that a parked one stands for, if its flow takes it by now. It was received when the parked one was.
-    pub fn fitted(parked: &Event, flow: &Flow) -> Result<Event, StillInvalid> {
+    /// The event that a parked one stands for, if its flow takes it by now, and its place in time, where its key has a
+    /// window. It was received when the parked one was.
+    pub fn fitted(parked: &Event, flow: &Flow) -> Result<(Event, Option<Sighting>), StillInvalid> {
         let kept: InvalidBody = serde_json::from_value(parked.payload.clone()).map_err(|_| StillInvalid::Unreadable)?;
         let admitted = Contracts::of_flow(flow).admit(flow, kept.body);
         let (version, payload) = admitted.map_err(|unfit| unfit.why)?;
         let names = Names { id: kept.id.as_deref(), idempotency_key: kept.idempotency_key.as_deref() };
-        Ok(Event::new(flow, version, payload, names, parked.received_at, parked.trace.clone())?)
+        let sighting = key::sighting(flow, &payload, names, parked.received_at)?;
+        Ok((Event::new(flow, version, payload, names, parked.received_at, parked.trace.clone())?, sighting))
     }
 }

@@ -227,6 +227,7 @@ impl ContainerStart {
             queue: ports.queue,
             boards: ports.boards,
             latest: ports.latest,
+            windows: ports.windows,
             contacts: ports.contacts,
             batches: ports.batches,
             ticks: ports.ticks,

@@ -12,7 +12,7 @@ use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
-    DynamoPressure, SqsDeadLetters, SqsEvents, aws,
+    DynamoPressure, DynamoWindows, SqsDeadLetters, SqsEvents, aws,
 };
 use shared::adapters::machine::{SystemChance, SystemClock};
 use shared::arrival::event::Event;
@@ -308,6 +308,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         queue: Box::new(events.clone()),
         depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
+        windows: Box::new(DynamoWindows::new(&aws, table("LEDGER"))),
         contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
         boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
         batches: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's batches")),

@@ -255,3 +255,25 @@ async fn without_a_word_it_is_rejected() {
     let none = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     assert_eq!(none["matching"], 0);
 }
+
+/// A parked event has its place in time, too: one that came in another shape is the same cart.
+#[tokio::test]
+async fn it_belongs_to_what_is_close_in_time() {
+    const WINDOW: &str = "key: {version: 2, fields: [data.tenant], window: 5m}";
+    let windowed = |yaml: String| {
+        let (head, rest) = yaml.split_once("key:\n").expect("a key");
+        let (_, tail) = rest.split_once("order_by:").expect("an order");
+        format!("{head}{WINDOW}\norder_by:{tail}\non_invalid: park\n")
+    };
+    let mut world = World::with(flows_with(windowed));
+    let unfit = parked(&world).await;
+    let fit = world.post(&lead_of("fit", "ada@example.com")).await.expect("a good lead").id;
+    world.drain().await;
+    let calls = world.partners.calls().len();
+    deploy(&mut world, flows_with(|yaml| windowed(yaml.replace(CAMPAIGN, "campaign: {}"))));
+    replay(&world, &unfit).await.expect("the schema takes it now");
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), calls, "the cart was done already");
+    let noop = world.row(&unfit).await.noop.expect("it is settled");
+    assert_eq!(noop.facts, json!({"replayed_as": fit}));
+}

@@ -129,6 +129,7 @@ impl World {
             queue: Box::new(events.clone()),
             depths: Box::new(events.clone()),
             latest: Box::new(latest),
+            windows: Box::new(windows.clone()),
             contacts: Box::new(contacts.clone()),
             boards: Box::new(board.clone()),
             batches: Box::new(ModelDocument::default()),

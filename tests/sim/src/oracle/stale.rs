@@ -47,7 +47,7 @@ impl Oracle {
     pub(super) fn is_still_invalid(&self, row: &Row) -> bool {
         let Some(kept) = self.ledger.payload(&row.id).filter(|_| row.is_invalid()) else { return false };
         self.flows(&row.flow)
-            .any(|flow| InvalidBody::fitted(&kept, flow).map_or(true, |event| self.row(&event.id).is_some()))
+            .any(|flow| InvalidBody::fitted(&kept, flow).map_or(true, |(event, _)| self.row(&event.id).is_some()))
     }
 
     /// Whether a replay is held back, because a newer event of its entity was applied or is just about to be

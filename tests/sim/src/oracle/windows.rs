@@ -50,7 +50,11 @@ impl Sending {
         };
         let values = flow.key.fields.iter().map(|key| match &key.part {
             Part::Id => post.delivery_id.clone(),
-            Part::Field(field) => field.of(&post.body).map(Value::to_string).unwrap_or_default(),
+            // Where a flow normalises, two spellings are one.
+            Part::Field(field) => match field.of(&post.body).map(Value::to_string).unwrap_or_default() {
+                value if key.normalize.is_empty() => value,
+                value => value.replace(' ', "").to_lowercase(),
+            },
         });
         Some(Sending { key: (flow.name.clone(), values.collect()), moment, within: window.within, blur })
     }
