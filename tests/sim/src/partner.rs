@@ -60,10 +60,11 @@ pub enum Conduct {
 }
 
 impl Conduct {
-    /// One of the bad ones.
-    pub(crate) fn drawn(scheduler: &Scheduler) -> Self {
+    /// One of the bad ones. Whoever says in its body what it did says something bad there every other time.
+    pub(crate) fn drawn(scheduler: &Scheduler, wordy: bool) -> Self {
         let coin = || scheduler.below(2) == 0;
-        match scheduler.below(16) {
+        let which = if wordy && coin() { 12 + scheduler.below(2) } else { scheduler.below(16) };
+        match which {
             0 => Conduct::Unreachable,
             1 | 2 => Conduct::Refuse { status: 429, retry_after: Some(1 + scheduler.below(20)) },
             3 => Conduct::Fail { status: 503, applied: coin(), saved: coin() },

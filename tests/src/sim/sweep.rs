@@ -101,7 +101,7 @@ fn one_fault_at_every_call_of_a_shape_that_is_taken_later() {
 #[test]
 fn a_seed_is_replayed_exactly() {
     let mut ticks = 0;
-    for seed in [1, 2, 5, 8, 10, 13, 33] {
+    for seed in 0..40 {
         let first = drawn(seed).run().timeline;
         assert!(first.len() > 10, "seed {seed} does something");
         assert_eq!(first.hash(), drawn(seed).run().timeline.hash(), "seed {seed}");

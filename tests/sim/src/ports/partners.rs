@@ -39,7 +39,7 @@ impl Partners for SimPartners {
             self.seat.scheduler.note(self.seat.who, "call", &about, "timed out, not sent", fault);
             return Err(NoAnswer::Lost("timed out".into()));
         }
-        let conduct = self.conduct(fault);
+        let conduct = self.conduct(&arrival, fault);
         if conduct == Conduct::Unreachable {
             self.seat.scheduler.note(self.seat.who, "call", &about, "cannot connect", fault);
             return Err(NoAnswer::NotSent("cannot connect".into()));
@@ -57,14 +57,15 @@ impl Partners for SimPartners {
 }
 
 impl SimPartners {
-    fn conduct(&self, fault: Option<Fault>) -> Conduct {
+    fn conduct(&self, arrival: &Arrival, fault: Option<Fault>) -> Conduct {
         let opening = self.opening.filter(|opening| self.seat.scheduler.elapsed() < opening.lasts);
         match (fault, opening) {
             (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(0) },
             (Some(Fault::Echo), _) => Conduct::Hang { late: Some(100) },
             (_, Some(opening)) => opening.conduct,
             _ if !self.seat.scheduler.healed() && self.seat.scheduler.happens(self.mood) => {
-                Conduct::drawn(&self.seat.scheduler)
+                let wordy = self.partner.speaks_in_bodies(&arrival.integration);
+                Conduct::drawn(&self.seat.scheduler, wordy)
             }
             _ => Conduct::Well,
         }
