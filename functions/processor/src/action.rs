@@ -10,8 +10,8 @@ use shared::flows::template::TemplateError;
 use shared::flows::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
 use shared::ledger::{Doubt, Row, SignOff};
 use shared::limits::pressure::CallEnd;
-use shared::operate::approval;
 use shared::operate::requeue::RequeueError;
+use shared::operate::{approval, stale_guard};
 use tracing::info;
 
 use crate::partner::{send, token};
@@ -21,7 +21,7 @@ use crate::work::{Processor, Work};
 pub(crate) enum Performed {
     /// The action was done, or at least tried.
     Answered(Outcome),
-    /// The action was not tried, because a token of ours was missing or not readable. It may be done later.
+    /// The action was not tried, because a token of ours was missing, or a table did not answer. It may be done later.
     NotReady(String),
     /// The request could not be made from this event.
     NotRendered(TemplateError),
@@ -57,10 +57,15 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
         Ok(parts) => parts,
         Err(error) => return Performed::NotReady(error),
     };
-    let answer = match parts.request() {
-        Ok(request) => send(work, request).await,
+    let request = match parts.request() {
+        Ok(request) => request,
         Err(error) => return Performed::NotRendered(error),
     };
+    let latest = &*work.processor.latest;
+    if let Err(error) = stale_guard::announce(latest, effect, work.event, row.received_at, work.now()).await {
+        return Performed::NotReady(error.to_string());
+    }
+    let answer = send(work, request).await;
     let (flows, now) = (&work.processor.flows, work.now());
     Performed::Answered(classify(answer, flows, effect, flows.trust(effect, tried, now), now))
 }

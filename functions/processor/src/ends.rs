@@ -63,7 +63,7 @@ pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, Wri
 /// Closes the event: every effect is done.
 pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
     let Run { work, flow, lease, .. } = run;
-    stale_guard::apply(&*work.processor.latest, flow, work.event, work.now()).await?;
+    stale_guard::apply(&*work.processor.latest, flow, work.event, lease.row().received_at, work.now()).await?;
     close(work, lease.succeed(flow.ttl, work.now())).await?;
     count_settled(work, &flow.name, State::Succeeded);
     Ok(MessageFate::Done)
@@ -115,10 +115,9 @@ async fn bury_or_say_unknown(
     reason: Reason,
     error: &str,
 ) -> Result<MessageFate, WriteError> {
-    let Run { work, flow, mut lease, .. } = run;
+    let Run { work, mut lease, .. } = run;
     lease.withdraw_intents();
     let reason = lease.row().reason_or_doubt(reason);
-    stale_guard::apply_tried(&*work.processor.latest, flow, work.event, lease.row(), work.now()).await?;
     bury(work, lease, effect, reason, error).await
 }
 

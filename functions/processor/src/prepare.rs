@@ -16,7 +16,7 @@ use shared::effects::request::pick_values;
 use shared::flows::template::Path;
 use shared::flows::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::ledger::plan::Plan;
-use shared::ledger::{Lease, Reason};
+use shared::ledger::{Lease, Reason, Row};
 use shared::limits::pressure::{Deferral, DeferralReason};
 use shared::operate::{approval, stale_guard};
 use tracing::warn;
@@ -28,7 +28,7 @@ use crate::work::{Run, Work};
 /// Does everything that stands before a flow's effects. `None` says that they may be done.
 pub(crate) async fn prepare<'r>(run: &mut Run<'r>) -> Result<Option<Stop<'r>>, WriteError> {
     let Run { work, flow, lease, .. } = run;
-    if let Some(error) = overtaken(work, flow).await? {
+    if let Some(error) = overtaken(work, flow, lease.row()).await? {
         return Ok(Some(Stop::Bury { effect: None, reason: Reason::Stale, error }));
     }
     if let Some(stop) = guard(work, flow, lease).await {
@@ -47,11 +47,11 @@ pub(crate) async fn prepare<'r>(run: &mut Run<'r>) -> Result<Option<Stop<'r>>, W
 
 /// The reason why a replay is stale, if a newer event of its entity was applied. The operator who sent it could
 /// not know of events that were still on the queue.
-async fn overtaken(work: &Work<'_>, flow: &Flow) -> Result<Option<String>, Unavailable> {
+async fn overtaken(work: &Work<'_>, flow: &Flow, row: &Row) -> Result<Option<String>, Unavailable> {
     if !stale_guard::is_judged(flow, work.event) {
         return Ok(None);
     }
-    stale_guard::overtaken(&*work.processor.latest, flow, work.event).await
+    stale_guard::overtaken(&*work.processor.latest, flow, work.event, row.received_at).await
 }
 
 /// The judgement of the flow's guards, in their order. `None` says that all let the event pass.

@@ -8,7 +8,6 @@ use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
-use shared::operate::stale_guard;
 use tracing::{info, warn};
 
 use crate::{Replay, lane};
@@ -74,10 +73,6 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
         Some(row) => row.clone().with_payload_of(event).park(now),
     };
-    // The workers of an event that the queue gave up on could not record what they may have set.
-    if let Some(flow) = replay.flows.flow(&next.flow) {
-        stale_guard::apply_tried(&*replay.latest, flow, event, &next, now).await?;
-    }
     let event = &Event { replay: next.replay, ..event.clone() };
     replay.records.park(seen.as_ref(), &next, event).await?;
     Ok(LetterFate::Parked)

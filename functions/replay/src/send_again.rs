@@ -48,7 +48,7 @@ pub(crate) async fn overtaken(replay: &Replay, record: &Record) -> Result<Option
         false => Some(kept.clone()),
     };
     match event {
-        Some(event) => stale_guard::overtaken(&*replay.latest, flow, &event).await,
+        Some(event) => stale_guard::overtaken(&*replay.latest, flow, &event, record.row.received_at).await,
         None => Ok(None),
     }
 }

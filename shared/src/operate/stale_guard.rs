@@ -3,14 +3,14 @@
 //! The queue keeps the order of a group, but a parked event has left the queue. Its replay comes after the
 //! events that were applied meanwhile, and would put an old address in the place of a new one. Where a flow
 //! says that the latest wins, the event that was applied last is recorded for each entity, before the event is
-//! closed: a crash between the two brings the event back, and it is recorded again.
+//! closed: a crash between the two brings the event back, and it is recorded again. A request that may be repeated
+//! stands under the guard, too.
 
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
-use crate::flows::{Flow, Guarantee};
-use crate::ledger::Row;
+use crate::flows::{Effect, Flow, Guarantee};
 use async_trait::async_trait;
 
 /// The record of the event that was applied last, for each entity.
@@ -30,38 +30,47 @@ pub fn is_judged(flow: &Flow, event: &Event) -> bool {
     flow.replaces_older() && event.is_replay()
 }
 
-/// The reason why an event is stale, if the latest wins and a newer event of its entity was applied.
-pub async fn overtaken(latest: &dyn Latest, flow: &Flow, event: &Event) -> Result<Option<String>, Unavailable> {
-    if !flow.replaces_older() {
-        return Ok(None);
-    }
-    let newer = latest.applied(&key(event)).await?.filter(|applied| *applied > event.received_at);
-    Ok(newer.map(|newer| format!("a newer event of the same entity was applied, received at {newer}")))
-}
-
-/// Records that an event was applied, where the latest wins. The record outlives every event that could be
-/// replayed.
-pub async fn apply(latest: &dyn Latest, flow: &Flow, event: &Event, now: Timestamp) -> Result<(), Unavailable> {
-    if !flow.replaces_older() {
-        return Ok(());
-    }
-    latest.apply(&key(event), event.received_at, (now + UNSETTLED_RETENTION).secs()).await
-}
-
-/// Records an event that is given up on, if it may have set a resource: the repetition of an older event's request must
-/// not undo that.
-pub async fn apply_tried(
+/// The reason why an event is stale, if a newer event of its entity was applied. `received_at` is the moment of the
+/// event's first delivery, which its row knows: a later copy of the event may be on the queue in its place.
+pub async fn overtaken(
     latest: &dyn Latest,
     flow: &Flow,
     event: &Event,
-    row: &Row,
+    received_at: Timestamp,
+) -> Result<Option<String>, Unavailable> {
+    if !flow.replaces_older() {
+        return Ok(None);
+    }
+    let newer = latest.applied(&key(event)).await?.filter(|applied| *applied > received_at);
+    Ok(newer.map(|newer| format!("a newer event of the same entity was applied, received at {newer}")))
+}
+
+/// Records that an event was applied, where the latest wins.
+pub async fn apply(
+    latest: &dyn Latest,
+    flow: &Flow,
+    event: &Event,
+    received_at: Timestamp,
     now: Timestamp,
 ) -> Result<(), Unavailable> {
-    let mut tried = flow.effects.iter().filter(|effect| row.effects.contains_key(&effect.id));
-    if tried.any(|effect| effect.guarantee == Guarantee::Idempotent) {
-        apply(latest, flow, event, now).await?;
-    }
-    Ok(())
+    if flow.latest_wins { record(latest, event, received_at, now).await } else { Ok(()) }
+}
+
+/// Records that an event is about to set a resource, where the request may be repeated. It is recorded before the call:
+/// if it were recorded after it, a crash between the two could let the repetition of an older event's request undo it.
+pub async fn announce(
+    latest: &dyn Latest,
+    effect: &Effect,
+    event: &Event,
+    received_at: Timestamp,
+    now: Timestamp,
+) -> Result<(), Unavailable> {
+    if effect.guarantee == Guarantee::Idempotent { record(latest, event, received_at, now).await } else { Ok(()) }
+}
+
+/// Writes the record, which outlives every event that could be replayed.
+async fn record(latest: &dyn Latest, event: &Event, received_at: Timestamp, now: Timestamp) -> Result<(), Unavailable> {
+    latest.apply(&key(event), received_at, (now + UNSETTLED_RETENTION).secs()).await
 }
 
 /// The name of an entity's record. The event's message group names the entity.

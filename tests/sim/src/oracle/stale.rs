@@ -15,9 +15,10 @@ impl Oracle {
     pub(super) fn is_latest(&self, seen: &Seen, row: &Row) -> Result<(), BrokenInvariant> {
         let event = |id: &EventId| seen.events.get(id).and_then(|known| known.event.as_ref());
         let Some(this) = event(&row.id) else { return Ok(()) };
-        let newer = |other: &Event| other.group == this.group && other.received_at > this.received_at;
+        let same_entity = |other: &Event| other.group == this.group;
         let overtakes = |other: &Row| {
-            other.flow == row.flow && other.state == State::Succeeded && event(&other.id).is_some_and(newer)
+            let newer = other.flow == row.flow && other.received_at > row.received_at;
+            newer && other.state == State::Succeeded && event(&other.id).is_some_and(same_entity)
         };
         let judged = row.replay > 0 && self.flows(&row.flow).all(|flow| flow.latest_wins);
         match self.ledger.rows().iter().find(|other| judged && overtakes(other)) {
@@ -28,16 +29,16 @@ impl Oracle {
 
     /// A request that may be repeated sets a resource. If a replay makes it, no newer event has set that before.
     pub(super) fn undoes_nothing(&self, event: &EventId, flow: &str, effect: &str) -> Result<(), BrokenInvariant> {
-        let replayed = self.row(event).is_some_and(|row| row.replay > 0);
+        let Some(Row { replay, received_at, .. }) = self.row(event) else { return Ok(()) };
         let mut seen = self.seen();
         let Some(this) = seen.events.get(event).and_then(|known| known.event.clone()) else { return Ok(()) };
         let resource = (flow.to_owned(), effect.to_owned(), this.group.clone());
-        let last = seen.resources.entry(resource).or_insert((this.received_at, event.clone()));
-        if replayed && last.0 > this.received_at {
+        let last = seen.resources.entry(resource).or_insert((received_at, event.clone()));
+        if replay > 0 && last.0 > received_at {
             return Err(violated(NOT_UNDONE, format!("`{effect}` of {event} undoes that of {}", last.1)));
         }
-        if last.0 < this.received_at {
-            *last = (this.received_at, event.clone());
+        if last.0 < received_at {
+            *last = (received_at, event.clone());
         }
         Ok(())
     }
@@ -54,7 +55,8 @@ impl Oracle {
     /// closed.
     pub(super) fn is_held_back(&self, seen: &Seen, row: &Row) -> bool {
         let Some(event) = seen.events.get(&row.id).and_then(|known| known.event.as_ref()) else { return false };
-        let overtaken = |flow| block_on(stale_guard::overtaken(&self.latest, flow, event)).unwrap_or_default();
+        let overtaken =
+            |flow| block_on(stale_guard::overtaken(&self.latest, flow, event, row.received_at)).unwrap_or_default();
         self.flows(&row.flow).any(|flow| overtaken(flow).is_some())
     }
 }
