@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use shared::base::errors::Unavailable;
 use shared::effects::contact::{ContactUpsert, Upserted};
 use shared::effects::outcome::{LookupOutcome, Outcome, classify, read_lookup};
 use shared::effects::request::RequestParts;
 use shared::flows::template::TemplateError;
 use shared::flows::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
 use shared::ledger::{Doubt, Row, SignOff};
-use shared::limits::pressure::CallEnd;
+use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
 use shared::operate::requeue::RequeueError;
 use shared::operate::{approval, stale_guard};
 use tracing::info;
@@ -21,7 +22,9 @@ use crate::work::{Processor, Work};
 pub(crate) enum Performed {
     /// The action was done, or at least tried.
     Answered(Outcome),
-    /// The action was not tried, because a token of ours was missing, or a table did not answer. It may be done later.
+    /// The action was not tried, because something of ours did not answer. That is no attempt.
+    Deferred(Deferral),
+    /// The action was not tried, because a token of ours was missing or not readable. It may be done later.
     NotReady(String),
     /// The request could not be made from this event.
     NotRendered(TemplateError),
@@ -36,7 +39,7 @@ impl Performed {
             Performed::Answered(Outcome::Unknown { doubt: Doubt::ResultMissing, .. }) => CallEnd::Success,
             Performed::Answered(Outcome::Retryable { .. } | Outcome::Unknown { .. }) => CallEnd::Failure,
             Performed::Answered(Outcome::CredentialsRejected(_)) => CallEnd::CredentialsRejected,
-            Performed::NotReady(_) | Performed::NotRendered(_) => CallEnd::Neutral,
+            Performed::Deferred(_) | Performed::NotReady(_) | Performed::NotRendered(_) => CallEnd::Neutral,
         }
     }
 }
@@ -62,8 +65,8 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
         Err(error) => return Performed::NotRendered(error),
     };
     let latest = &*work.processor.latest;
-    if let Err(error) = stale_guard::announce(latest, effect, work.event, row.received_at, work.now()).await {
-        return Performed::NotReady(error.to_string());
+    if stale_guard::announce(latest, effect, work.event, row.received_at, work.now()).await.is_err() {
+        return Performed::Deferred(Deferral { after: Unavailable::BACK_OFF, why: DeferralReason::LimitsUnavailable });
     }
     let answer = send(work, request).await;
     let (flows, now) = (&work.processor.flows, work.now());

@@ -79,6 +79,7 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
             }
         }
         // The intent stands until the deferral withdraws it: nothing happened, and it was no attempt.
+        Performed::Deferred(deferral) => Some(Stop::Defer(deferral)),
         Performed::Answered(Outcome::CredentialsRejected(error)) => {
             lease.note_credentials_rejected(effect, &error, now);
             let (event, flow, trace_id) = work.ids();
