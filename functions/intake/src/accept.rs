@@ -1,5 +1,7 @@
 //! The whole intake path, in order.
 
+use std::time::Duration;
+
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 use shared::arrival::delivery::Delivery;
@@ -77,9 +79,16 @@ pub async fn accept_batch(
     now: Timestamp,
 ) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
     let delivery = verify(intake, delivery, now).await?;
-    let context = Context { intake, delivery: &delivery, in_batch: true, trace, now };
-    let documents = envelope::open_batch(&delivery, context.source()?)?.into_iter();
-    let admissions = documents.map(async |document| context.admit(document?, context.within_rate().await?).await);
+    let context = |number: u64| {
+        let now = now + Duration::from_millis(number);
+        Context { intake, delivery: &delivery, in_batch: true, trace: trace.clone(), now }
+    };
+    let documents = envelope::open_batch(&delivery, context(0).source()?)?;
+    // Each is received a moment after the one before it: of two about one contact, the later one counts.
+    let admissions = (0..)
+        .map(context)
+        .zip(documents)
+        .map(async |(context, document)| context.admit(document?, context.within_rate().await?).await);
     let admitted: Vec<_> = stream::iter(admissions).buffered(ADMISSIONS_AT_ONCE).collect().await;
     Ok(send_all(intake, admitted).await)
 }
@@ -136,6 +145,8 @@ impl Context<'_> {
         let (version, payload) = match self.intake.contracts.admit(flow, document.body) {
             Ok(fit) => fit,
             Err(unfit) if flow.on_invalid == OnInvalid::Park => {
+                // No schema could make an event of it that lacks the names of its key.
+                key::check_names(flow, names)?;
                 return self.park(flow, unfit, names, &document.changed, standing).await;
             }
             Err(unfit) => return Err(unfit.why.into()),

@@ -22,7 +22,8 @@ pub(crate) fn answer_duplicate(
     // The event may be on the queue already, or the first invocation crashed before it sent it. A second copy
     // is harmless, also with another payload: the first claim decides which one is worked on. After that claim,
     // the queue has the event, or operators have: only they send a replay, with the payload that they saw.
-    let unsent = (first.state == State::Queued && first.is_unclaimed()).then_some(event);
+    let replay = first.replay;
+    let unsent = (first.state == State::Queued && first.is_unclaimed()).then_some(Event { replay, ..event });
     let result = (first.state == State::Succeeded).then(|| first.results());
     Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
 }

@@ -90,7 +90,8 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFa
         Some(flow) => run_in_its_mode(work, flow, lease).await,
         None => {
             let error = format!("there is no flow `{}`", work.event.flow);
-            bury(work, lease, None, Reason::UnknownFlow, &error).await
+            let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);
+            bury(work, lease, None, reason, &error).await
         }
     };
     ended.unwrap_or_else(|error| {

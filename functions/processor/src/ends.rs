@@ -60,9 +60,13 @@ pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, Wri
     }
 }
 
-/// Closes the event: every effect is done.
+/// Closes the event: every effect is done. One that the flow had when it was called, and has no more, may be in doubt.
 pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
     let Run { work, flow, lease, .. } = run;
+    if lease.row().in_doubt() {
+        let error = "the flow no longer has the effect that is in doubt";
+        return bury(work, lease, None, Reason::UnknownOutcome, error).await;
+    }
     stale_guard::apply(&*work.processor.latest, flow, work.event, lease.row().received_at, work.now()).await?;
     close(work, lease.succeed(flow.ttl, work.now())).await?;
     count_settled(work, &flow.name, State::Succeeded);

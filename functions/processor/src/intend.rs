@@ -7,7 +7,7 @@ use shared::base::errors::WriteError;
 use shared::effects::cap::{self, Count, CountError};
 use shared::flows::template::TemplateError;
 use shared::flows::{Cap, Effect, Flow};
-use shared::ledger::{Lease, Reason};
+use shared::ledger::{Entry, Lease, Reason};
 
 use crate::ends::Stop;
 use crate::look_up::give_up;
@@ -42,11 +42,15 @@ pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Res
     recorded
 }
 
-/// Skips the effects whose conditions are false, and returns whether there were any.
+/// Skips the effects whose conditions are false, and returns whether there were any. A call that may have happened is
+/// not skipped: what came of it has to be known.
 fn skip<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<bool, Stop<'r>> {
     let Run { work, flow, lease, .. } = run;
     let mut skipped = false;
     for effect in effects {
+        if lease.row().effects.get(&effect.id).is_some_and(Entry::in_doubt) {
+            continue;
+        }
         if lease.row().safe && flow.skips_in_safe_mode(effect) {
             lease.skip(effect, work.now());
             skipped = true;

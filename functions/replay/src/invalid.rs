@@ -5,7 +5,7 @@ use shared::arrival::event::Event;
 use shared::arrival::invalid::InvalidBody;
 use shared::arrival::key::{KeyError, fingerprint};
 use shared::arrival::window::{self, NotAnchored, Sighting};
-use shared::base::errors::{Unavailable, WriteError};
+use shared::base::errors::Unavailable;
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::ledger::{Declined, Row, State};
@@ -73,16 +73,29 @@ async fn known(replay: &Replay, id: &EventId, event: Event) -> Result<Result<Sta
     }
 }
 
-/// The event under the anchor of its window, where its key has one.
-async fn placed(replay: &Replay, event: Event, sighting: Option<Sighting>) -> Result<Event, RequeueError> {
-    let Some(sighting) = sighting else { return Ok(event) };
-    match window::anchor(&*replay.windows, &sighting, replay.clock.now()).await {
-        Ok(anchor) => Ok(Event { id: sighting.id_at(anchor), ..event }),
-        Err(NotAnchored::Ahead) => Err(Declined(format!("{}; wait, or `drop` it", KeyError::MomentAhead)).into()),
+/// The event that an invalid one stands for, in its window, where its key has one. This leaves an anchor behind.
+pub(crate) async fn placed(
+    replay: &Replay,
+    row: &Row,
+    kept: Option<&Event>,
+) -> Result<Result<StandsFor, Declined>, Unavailable> {
+    let (event, sighting) = match fitted(replay, row, kept) {
+        Ok(fitted) => fitted,
+        Err(declined) => return Ok(Err(declined)),
+    };
+    let Some(sighting) = sighting else { return known(replay, &row.id, event).await };
+    let now = replay.clock.now();
+    // The anchors outlive the row that this replay writes.
+    let waited = i64::try_from(now.since(event.received_at).as_secs()).unwrap_or_default();
+    let sighting = Sighting { expires_at: sighting.expires_at + waited, ..sighting };
+    match window::anchor(&*replay.windows, &sighting, now).await {
+        Ok(anchor) => known(replay, &row.id, Event { id: sighting.id_at(anchor), ..event }).await,
+        Err(NotAnchored::Ahead) => Ok(Err(Declined(format!("{}; wait, or `drop` it", KeyError::MomentAhead)))),
         Err(NotAnchored::Forgotten) => {
-            Err(Declined(format!("{}; it may have been done before: `drop` it", KeyError::MomentForgotten)).into())
+            let why = KeyError::MomentForgotten;
+            Ok(Err(Declined(format!("{why}; it may have been done before: `drop` it"))))
         }
-        Err(NotAnchored::Unavailable(unavailable)) => Err(WriteError::from(unavailable).into()),
+        Err(NotAnchored::Unavailable(unavailable)) => Err(unavailable),
     }
 }
 
@@ -97,9 +110,7 @@ pub(crate) async fn send(
     next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
     let now = replay.clock.now();
-    let (event, sighting) = fitted(replay, &row, kept.as_ref())?;
-    let event = placed(replay, event, sighting).await?;
-    let StandsFor { event, row: known } = known(replay, &row.id, event).await??;
+    let StandsFor { event, row: known } = placed(replay, &row, kept.as_ref()).await??;
     let replayed = next(row.clone())?;
     let row_of_event = match known {
         Some(known) if !known.forgotten(now) => known,

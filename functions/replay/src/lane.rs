@@ -147,7 +147,7 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
     };
     let held_back = record.event.is_none()
         || send_again::overtaken(replay, &record).await?.is_some()
-        || record.row.is_invalid() && invalid::stands_for(replay, &record.row, record.event.as_ref()).await?.is_err();
+        || record.row.is_invalid() && invalid::placed(replay, &record.row, record.event.as_ref()).await?.is_err();
     Ok((!held_back).then_some(record))
 }
 

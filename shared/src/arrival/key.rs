@@ -70,6 +70,17 @@ pub fn sighting(
     Ok(Some(Sighting { key: hash(flow, payload, names)?.hex(), moment, within: window.within, expires_at }))
 }
 
+/// Whether the names are there that the key needs, whatever the payload is.
+pub fn check_names(flow: &Flow, names: Names<'_>) -> Result<(), KeyError> {
+    let needs_id = flow.key.fields.iter().any(|field| field.part == Part::Id);
+    match (flow.key.header, names.idempotency_key) {
+        (Header::Required, None) => Err(KeyError::HeaderMissing),
+        (Header::Required | Header::Preferred, Some(header)) => header_key(header).map(drop),
+        _ if needs_id && names.id.is_none_or(str::is_empty) => Err(KeyError::NoId),
+        (Header::Preferred, None) | (Header::Ignored, _) => Ok(()),
+    }
+}
+
 fn hash(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<Parts, KeyError> {
     let hash = Parts::new("event").and(&flow.name).and(&flow.key.version.to_string());
     match (flow.key.header, names.idempotency_key) {

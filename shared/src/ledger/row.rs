@@ -288,7 +288,7 @@ impl Row {
         self.state == State::Queued && self.is_unclaimed() && self.queued_at + QUEUE_RETENTION < now
     }
 
-    /// Whether the event was never claimed, nor replayed. Nothing was done for it yet, with any payload.
+    /// Whether the event was never claimed, nor parked. Nothing was done for it yet, with any payload.
     pub fn is_unclaimed(&self) -> bool {
         self.epoch == 0
     }

@@ -42,7 +42,7 @@ pub async fn overtaken(
         return Ok(None);
     }
     let newer = latest.applied(&key(event)).await?.filter(|applied| *applied > received_at);
-    Ok(newer.map(|newer| format!("a newer event of the same entity was applied, received at {newer}")))
+    Ok(newer.map(|newer| format!("a newer event of the same entity was applied, or tried, received at {newer}")))
 }
 
 /// Records that an event was applied, where the latest wins.

@@ -423,3 +423,16 @@ async fn a_crash_after_the_row_is_healed_by_the_senders_retry() {
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 1);
 }
+
+/// The order of a batch is the order of its events: of two about one contact, the later one counts.
+#[tokio::test]
+async fn the_events_of_a_batch_are_received_one_after_the_other() {
+    let world = World::new();
+    let batch: Vec<_> = (0..20).map(|number| lead_of(&format!("n{number}"), "ada@example.com")).collect();
+    let results = world.post_batch(&json!(batch)).await.expect("a batch");
+    let mut received = Vec::new();
+    for receipt in results {
+        received.push(world.row(&receipt.expect("a good lead").id).await.received_at);
+    }
+    assert!(received.is_sorted_by(|one, next| one < next), "{received:?}");
+}

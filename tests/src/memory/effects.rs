@@ -374,3 +374,29 @@ async fn a_call_for_which_no_time_is_left_is_not_made() {
     assert_eq!(asked(&world), ["POST /mail"]);
     assert_eq!(world.ledger.get(&id).expect("its row").state, State::Succeeded);
 }
+
+/// A deploy while nobody knows what came of a call: the doubt is said, also if the flow has no such effect any more.
+#[tokio::test]
+async fn a_doubt_about_an_effect_that_is_gone_is_said() {
+    let mut world = World::with(flow_of(&[("a", LOOKUP), ("b", "guarantee: native, needs: []")]));
+    world.partners.script([Script::Hang]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    assert!(world.row(&id).await.effects["a"].in_doubt());
+    world.processor.flows = flow_of(&[("b", "guarantee: native, needs: []")]);
+    world.drain().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::UnknownOutcome));
+}
+
+/// A condition that turns false does not settle what was called before.
+#[tokio::test]
+async fn a_call_in_doubt_is_not_skipped() {
+    let mut world = World::with(flow_of(&[("a", "guarantee: native")]));
+    world.partners.script([Script::Status(503)]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    world.processor.flows = flow_of(&[("a", "guarantee: native, when: 'event.data.tenant == 1'")]);
+    world.drain().await;
+    assert_eq!((asked(&world).len(), world.row(&id).await.state), (2, State::Succeeded));
+    assert_eq!(world.row(&id).await.effects["a"].progress.as_str(), "done");
+}

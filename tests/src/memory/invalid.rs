@@ -277,3 +277,17 @@ async fn it_belongs_to_what_is_close_in_time() {
     let noop = world.row(&unfit).await.noop.expect("it is settled");
     assert_eq!(noop.facts, json!({"replayed_as": fit}));
 }
+
+/// No schema could make an event of what has no key.
+#[tokio::test]
+async fn without_the_names_of_its_key_it_is_rejected() {
+    let header = |yaml: String| {
+        let (head, rest) = yaml.split_once("key:\n").expect("a key");
+        let (_, tail) = rest.split_once("order_by:").expect("an order");
+        format!("{head}key: {{version: 2, header: required}}\norder_by:{tail}\non_invalid: park\n")
+    };
+    let world = World::with(flows_with(header));
+    let rejection = world.post(&unfit()).await.expect_err("it has no key").to_string();
+    assert!(rejection.contains("Idempotency-Key"), "{rejection}");
+    assert_eq!(world.ledger.writes(), 0);
+}
