@@ -42,7 +42,7 @@ fn request(flows: &Flows, id: &str, email: &str, company: &str) -> Result<Partne
 fn shape(request: &PartnerRequest) -> Value {
     let steps: Vec<bool> = request.path.split('/').map(|step| step == "leads").collect();
     let headers: Vec<&str> = request.headers.iter().map(|(name, _)| name.as_str()).collect();
-    let clean = request.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/%".contains(&byte));
+    let clean = request.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/%-._~".contains(&byte));
     json!([request.method, request.base_url, steps, clean, headers, request.body.as_ref().map(tree)])
 }
 

@@ -9,7 +9,7 @@ mod names;
 
 use minijinja::value::{Serde, Value as Jinja, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -155,6 +155,10 @@ fn text_environment() -> Environment<'static> {
     environment
 }
 
+/// Every character but those that RFC 3986 calls unreserved: an encoded `_` names the same resource, and not every
+/// partner knows that.
+const NOT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// The environment for paths. Every character of a value that could mean something in a URL is encoded. A list or an
 /// object has no place there, an empty value would name another resource, and a boolean is spelled as in JSON.
 fn path_environment() -> Environment<'static> {
@@ -168,7 +172,7 @@ fn path_environment() -> Environment<'static> {
         if text.is_empty() {
             return Err(Error::new(ErrorKind::InvalidOperation, "a path takes plain values that are there"));
         }
-        Ok(write!(out, "{}", utf8_percent_encode(&text, NON_ALPHANUMERIC))?)
+        Ok(write!(out, "{}", utf8_percent_encode(&text, NOT_UNRESERVED))?)
     });
     environment
 }
@@ -308,7 +312,8 @@ mod tests {
         for (value, expected) in [
             (json!("a/b?c"), "/leads/a%2Fb%3Fc"),
             (json!(7), "/leads/7"),
-            (json!(-1.5), "/leads/%2D1%2E5"),
+            (json!(-1.5), "/leads/-1.5"),
+            (json!("evt_1~a b"), "/leads/evt_1~a%20b"),
             (json!(true), "/leads/true"),
         ] {
             assert_eq!(rendered(value).as_deref(), Some(expected));
@@ -355,7 +360,8 @@ mod tests {
             let Ok(rendered) = path("/leads/{{ event.v }}/notes", &json!({"v": value})) else { return Ok(()) };
             let segments: Vec<&str> = rendered.split('/').collect();
             prop_assert_eq!(segments.len(), 4);
-            prop_assert!(segments[2].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'%'));
+            prop_assert!(segments[2].bytes().all(|b| b.is_ascii_alphanumeric() || b"%-._~".contains(&b)));
+            prop_assert!(!climbs(&rendered));
         }
     }
 }

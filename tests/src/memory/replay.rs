@@ -114,7 +114,7 @@ async fn a_replay_calls_only_what_is_not_done() {
     replay_it(&world, &id).await.expect("a replay");
     world.drain().await;
     let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, request)| request.path).collect();
-    assert_eq!(paths, ["/leads/evt%5F1001", "/notes", "/notes"]);
+    assert_eq!(paths, ["/leads/evt_1001", "/notes", "/notes"]);
 }
 
 #[tokio::test]
