@@ -14,7 +14,7 @@ use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::contract::{Contracts, Unfit};
-use shared::flows::{Flow, Flows, Header, IdAt, OnInvalid, Source};
+use shared::flows::{Flow, Flows, IdAt, OnInvalid, Source};
 use shared::ledger::queue::Queue;
 use shared::ledger::{Admission, Admissions, Reason, Row, Rows};
 use shared::limits::rates::{Decision, Limiter};
@@ -151,8 +151,7 @@ impl Context<'_> {
             }
             Err(unfit) => return Err(unfit.why.into()),
         };
-        let sighting = key::sighting(flow, &payload, names, self.now)?;
-        let event = Event::new(flow, version, payload, names, self.now, self.trace.clone())?;
+        let (event, sighting) = Event::sighted(flow, version, payload, names, self.now, self.trace.clone())?;
         storable::check(&event, &document.changed, self.delivery.body.len())?;
         let event = self.placed(event, sighting).await?;
         let row = Row::admitted(&event, self.now);
@@ -162,7 +161,8 @@ impl Context<'_> {
                 Ok(Admitted { receipt, unsent: Some(event) })
             }
             Admission::Duplicate(first) => {
-                answer_duplicate(*first, &row, event, self.is_keyed_by_header(flow), standing)
+                let keyed_by_header = key::header_of(flow, names)?.is_some();
+                answer_duplicate(*first, &row, event, keyed_by_header, standing)
             }
         }
     }
@@ -188,10 +188,6 @@ impl Context<'_> {
         }
         let receipt = Receipt { id: event.id, replayed: !new, result: None, standing };
         Ok(Admitted { receipt, unsent: None })
-    }
-
-    fn is_keyed_by_header(&self, flow: &Flow) -> bool {
-        flow.key.header != Header::Ignored && self.idempotency_key().is_some()
     }
 
     fn idempotency_key(&self) -> Option<&str> {

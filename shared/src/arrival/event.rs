@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::{self, KeyError, Names};
+use super::window::Sighting;
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
@@ -46,8 +47,21 @@ impl Event {
         received_at: Timestamp,
         trace: Trace,
     ) -> Result<Self, KeyError> {
-        Ok(Event {
-            id: key::derive(flow, &payload, names, received_at)?,
+        Self::sighted(flow, version, payload, names, received_at, trace).map(|(event, _)| event)
+    }
+
+    /// The same, with the event's place in time, where its key has a window: its id is that of the first one in it.
+    pub fn sighted(
+        flow: &Flow,
+        version: u32,
+        payload: Value,
+        names: Names<'_>,
+        received_at: Timestamp,
+        trace: Trace,
+    ) -> Result<(Self, Option<Sighting>), KeyError> {
+        let (id, sighting) = key::id_and_sighting(flow, &payload, names, received_at)?;
+        let event = Event {
+            id,
             flow: flow.name.clone(),
             version,
             source: flow.on.source.clone(),
@@ -57,7 +71,8 @@ impl Event {
             replay: 0,
             fingerprint: Some(key::fingerprint(&payload)),
             payload,
-        })
+        };
+        Ok((event, sighting))
     }
 
     /// The event that stands for a message which is no event, so that a record can be kept of it.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::event::Event;
-use super::key::{self, KeyError, Names};
+use super::key::{KeyError, Names};
 use super::window::Sighting;
 use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
@@ -77,7 +77,6 @@ impl InvalidBody {
         let admitted = Contracts::of_flow(flow).admit(flow, kept.body);
         let (version, payload) = admitted.map_err(|unfit| unfit.why)?;
         let names = Names { id: kept.id.as_deref(), idempotency_key: kept.idempotency_key.as_deref() };
-        let sighting = key::sighting(flow, &payload, names, parked.received_at)?;
-        Ok((Event::new(flow, version, payload, names, parked.received_at, parked.trace.clone())?, sighting))
+        Ok(Event::sighted(flow, version, payload, names, parked.received_at, parked.trace.clone())?)
     }
 }

@@ -50,10 +50,22 @@ pub enum KeyError {
 /// Derives the id of an event of this flow. The flow's name and its key's version are part of it. Where the key has a
 /// window, it is the id that the event has if it is the first one in it.
 pub fn derive(flow: &Flow, payload: &Value, names: Names<'_>, received_at: Timestamp) -> Result<EventId, KeyError> {
-    match sighting(flow, payload, names, received_at)? {
-        Some(first) => Ok(first.id_at(first.moment)),
-        None => Ok(hash(flow, payload, names)?.id()),
-    }
+    id_and_sighting(flow, payload, names, received_at).map(|(id, _)| id)
+}
+
+/// The same, with the event's place in time, where its key has a window.
+pub(super) fn id_and_sighting(
+    flow: &Flow,
+    payload: &Value,
+    names: Names<'_>,
+    received_at: Timestamp,
+) -> Result<(EventId, Option<Sighting>), KeyError> {
+    let sighting = sighting(flow, payload, names, received_at)?;
+    let id = match &sighting {
+        Some(first) => first.id_at(first.moment),
+        None => hash(flow, payload, names)?.id(),
+    };
+    Ok((id, sighting))
 }
 
 /// The event's place in time, where its key has a window. The header `Idempotency-Key` has none.
@@ -63,7 +75,7 @@ pub fn sighting(
     names: Names<'_>,
     received_at: Timestamp,
 ) -> Result<Option<Sighting>, KeyError> {
-    let by_header = flow.key.header != Header::Ignored && names.idempotency_key.is_some();
+    let by_header = header_of(flow, names)?.is_some();
     let Some(window) = flow.key.window.as_ref().filter(|_| !by_header) else { return Ok(None) };
     let moment = window.field.as_ref().map_or(Ok(received_at), |field| moment_at(field, payload))?;
     let expires_at = (received_at + UNSETTLED_RETENTION + flow.ttl).secs();
@@ -72,21 +84,25 @@ pub fn sighting(
 
 /// Whether the names are there that the key needs, whatever the payload is.
 pub fn check_names(flow: &Flow, names: Names<'_>) -> Result<(), KeyError> {
-    let needs_id = flow.key.fields.iter().any(|field| field.part == Part::Id);
+    let reads_id = flow.key.fields.iter().any(|field| field.part == Part::Id);
+    let needs_id = header_of(flow, names)?.is_none() && reads_id;
+    if needs_id && names.id.is_none_or(str::is_empty) { Err(KeyError::NoId) } else { Ok(()) }
+}
+
+/// The header `Idempotency-Key`, where it is the event's key.
+pub fn header_of<'n>(flow: &Flow, names: Names<'n>) -> Result<Option<&'n str>, KeyError> {
     match (flow.key.header, names.idempotency_key) {
         (Header::Required, None) => Err(KeyError::HeaderMissing),
-        (Header::Required | Header::Preferred, Some(header)) => header_key(header).map(drop),
-        _ if needs_id && names.id.is_none_or(str::is_empty) => Err(KeyError::NoId),
-        (Header::Preferred, None) | (Header::Ignored, _) => Ok(()),
+        (Header::Required | Header::Preferred, Some(header)) => header_key(header).map(Some),
+        (Header::Preferred, None) | (Header::Ignored, _) => Ok(None),
     }
 }
 
 fn hash(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<Parts, KeyError> {
     let hash = Parts::new("event").and(&flow.name).and(&flow.key.version.to_string());
-    match (flow.key.header, names.idempotency_key) {
-        (Header::Required, None) => Err(KeyError::HeaderMissing),
-        (Header::Required | Header::Preferred, Some(header)) => Ok(hash.and("header").and(header_key(header)?)),
-        (Header::Preferred, None) | (Header::Ignored, _) => from_fields(hash, &flow.key, payload, names.id),
+    match header_of(flow, names)? {
+        Some(header) => Ok(hash.and("header").and(header)),
+        None => from_fields(hash, &flow.key, payload, names.id),
     }
 }
 

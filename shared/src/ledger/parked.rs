@@ -55,19 +55,22 @@ pub struct Declined(pub String);
 impl Row {
     /// The row for a dead letter that the ledger does not know. Which effects were done for it is unknown too.
     pub fn unaccounted(event: &Event, reason: Reason, now: Timestamp) -> Self {
-        let error = "the ledger has no row for this event".into();
-        let death = Death { reason, effect: None, error, attempts: 0, at: now };
-        Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) }
+        Row::never_tried(event, reason, "the ledger has no row for this event".into(), now)
     }
 
     /// The row of an event that broke its flow's schema: parked from the start, for this error.
     pub fn invalid(event: &Event, error: String, now: Timestamp) -> Self {
-        let death = Death { reason: Reason::Invalid, effect: None, error, attempts: 0, at: now };
-        let mut row = Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) };
+        let mut row = Row::never_tried(event, Reason::Invalid, error, now);
         row.note(now, "dead: invalid");
         row.list(now);
         row.note(now, "parked");
         row
+    }
+
+    /// The row of an event that is dead before any worker had it.
+    fn never_tried(event: &Event, reason: Reason, error: String, now: Timestamp) -> Self {
+        let death = Death { reason, effect: None, error, attempts: 0, at: now };
+        Row { state: State::Dead, death: Some(death), ..Row::admitted(event, now) }
     }
 
     /// Whether the row is that of an event which broke its flow's schema, and waits for another schema.

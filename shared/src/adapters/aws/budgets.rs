@@ -5,14 +5,13 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure};
 
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::limits::budget::{Budget, BudgetSlots, Budgets, Spending};
 
-use super::{number, unavailable};
+use super::{number, refused_update, unavailable};
 
 const PORT: &str = "the budgets";
 
@@ -61,11 +60,9 @@ impl DynamoBudgets {
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match update.send().await {
             Ok(taken) => Ok(Ok(slots(&taken.attributes.unwrap_or_default()))),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    Ok(Err(refused.item.as_ref().map(slots).unwrap_or_default()))
-                }
-                _ => Err(unavailable(PORT)(error)),
+            Err(error) => match refused_update(&error) {
+                Some(taken) => Ok(Err(taken.as_ref().map(slots).unwrap_or_default())),
+                None => Err(unavailable(PORT)(error)),
             },
         }
     }

@@ -8,7 +8,6 @@ use std::collections::{BTreeSet, HashMap};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure};
 
 use crate::base::errors::Unavailable;
@@ -17,7 +16,7 @@ use crate::base::time::Timestamp;
 use crate::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, FieldStamp, Fields, Scalar, Upserted};
 use crate::flows::RESERVED_FIELDS;
 
-use super::{number, text, unavailable};
+use super::{number, refused_update, text, unavailable};
 
 const PORT: &str = "the contacts";
 
@@ -64,11 +63,9 @@ impl DynamoContacts {
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match update.send().await {
             Ok(written) => Ok(Ok(contact(written.attributes.unwrap_or_default())?)),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    Ok(Err(contact(refused.item.clone().unwrap_or_default())?))
-                }
-                _ => Err(unavailable(PORT)(error)),
+            Err(error) => match refused_update(&error) {
+                Some(known) => Ok(Err(contact(known.unwrap_or_default())?)),
+                None => Err(unavailable(PORT)(error)),
             },
         }
     }

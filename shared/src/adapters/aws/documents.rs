@@ -6,10 +6,9 @@ use std::marker::PhantomData;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
 use super::limits::client;
-use super::{number, text, unavailable};
+use super::{number, refused_update, text, unavailable};
 use crate::base::document::{Document, DocumentStore, Stored};
 use crate::base::errors::{Unavailable, WriteError};
 
@@ -83,9 +82,9 @@ impl<D: Document> DocumentStore<D> for DynamoDocument<D> {
         };
         match update.send().await {
             Ok(_) => Ok(next),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Err(WriteError::Fenced),
-                _ => Err(unavailable(PORT)(error).into()),
+            Err(error) => match refused_update(&error) {
+                Some(_) => Err(WriteError::Fenced),
+                None => Err(unavailable(PORT)(error).into()),
             },
         }
     }

@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
-use super::{number, text, unavailable};
+use super::{number, refused_update, text, unavailable};
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::operate::stale_guard::Latest;
@@ -51,9 +50,9 @@ impl Latest for DynamoLatest {
             .expression_attribute_values(":expires_at", number(expires_at));
         match update.send().await {
             Ok(_) => Ok(()),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
-                _ => Err(unavailable(PORT)(error)),
+            Err(error) => match refused_update(&error) {
+                Some(_) => Ok(()),
+                None => Err(unavailable(PORT)(error)),
             },
         }
     }

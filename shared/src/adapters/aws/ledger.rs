@@ -29,7 +29,7 @@ use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClai
 use super::ledger_items::{
     Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, payload_item, readable, row_of, unreadable,
 };
-use super::{number, text, unavailable};
+use super::{number, refused_update, text, unavailable};
 
 pub(super) const PORT: &str = "the ledger";
 
@@ -137,8 +137,7 @@ impl DynamoLedger {
 
     /// A put into the ledger's table, as one part of a transaction.
     fn put(&self, put: PutBuilder) -> Result<TransactWriteItem, Unavailable> {
-        let put = put.table_name(&self.table).build();
-        let put = put.map_err(|error| Unavailable { port: PORT, why: error.to_string() })?;
+        let put = put.table_name(&self.table).build().map_err(unbuilt)?;
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
@@ -218,7 +217,7 @@ impl Admissions for DynamoLedger {
         let payload = self.put(Put::builder().set_item(Some(payload_item(event, row.expires_at)?)))?;
         match self.client.transact_write_items().transact_items(admission).transact_items(payload).send().await {
             Ok(_) => Ok(true),
-            Err(error) if is_refused_admission(&error) => Ok(false),
+            Err(error) if is_refused_row(&error) => Ok(false),
             Err(error) => Err(unavailable(PORT)(error)),
         }
     }
@@ -287,13 +286,9 @@ impl Records for DynamoLedger {
     /// The SDK sends its repetitions under one token, so that a write whose first try did land counts as done.
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
         let (condition, values) = unchanged_since(seen);
-        let row = self.updating(next, &condition, values)?;
-        let payload = Put::builder().table_name(&self.table).set_item(Some(payload_item(event, next.expires_at)?));
-        let items = [
-            TransactWriteItem::builder().update(row).build(),
-            TransactWriteItem::builder().put(payload.build().map_err(unbuilt)?).build(),
-        ];
-        let written = self.client.transact_write_items().set_transact_items(Some(items.into())).send().await;
+        let row = TransactWriteItem::builder().update(self.updating(next, &condition, values)?).build();
+        let payload = self.put(Put::builder().set_item(Some(payload_item(event, next.expires_at)?)))?;
+        let written = self.client.transact_write_items().transact_items(row).transact_items(payload).send().await;
         written.map(drop).map_err(cancelled)
     }
 
@@ -422,16 +417,8 @@ fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
     }
 }
 
-/// The stored row, if an update's condition failed; there may be none.
-pub(super) fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<Item>> {
-    match error.as_service_error()? {
-        UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),
-        _ => None,
-    }
-}
-
-/// Whether a transaction was cancelled because its first part, the row, was not admissible.
-fn is_refused_admission<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+/// Whether a transaction was cancelled because of its first part, the row: its condition failed.
+fn is_refused_row<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
     let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
         return false;
     };
@@ -443,16 +430,9 @@ fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
     matches!(error.as_service_error(), Some(DeleteItemError::ConditionalCheckFailedException(_)))
 }
 
-/// The error of a cancelled transaction that changes a row first.
+/// The error of a transaction that changes a row first.
 fn cancelled<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<TransactWriteItemsError, R>) -> WriteError {
-    let reasons = match error.as_service_error() {
-        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
-        _ => &[],
-    };
-    match reasons.first().and_then(|reason| reason.code()) {
-        Some("ConditionalCheckFailed") => WriteError::Fenced,
-        _ => WriteError::Unavailable(unavailable(PORT)(error)),
-    }
+    if is_refused_row(&error) { WriteError::Fenced } else { WriteError::Unavailable(unavailable(PORT)(error)) }
 }
 
 fn unbuilt(error: BuildError) -> Unavailable {
@@ -460,8 +440,8 @@ fn unbuilt(error: BuildError) -> Unavailable {
 }
 
 fn fenced<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<UpdateItemError, R>) -> WriteError {
-    match error.as_service_error() {
-        Some(UpdateItemError::ConditionalCheckFailedException(_)) => WriteError::Fenced,
-        _ => WriteError::Unavailable(unavailable(PORT)(error)),
+    match refused_update(&error) {
+        Some(_) => WriteError::Fenced,
+        None => WriteError::Unavailable(unavailable(PORT)(error)),
     }
 }

@@ -9,13 +9,12 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Builder;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure};
 
 use crate::base::errors::Unavailable;
 use crate::limits::rates::{Draw, Drawn, Limits, Tat};
 
-use super::{number, unavailable};
+use super::{number, refused_update, unavailable};
 
 const PORT: &str = "the limits";
 
@@ -78,11 +77,9 @@ impl Limits for DynamoLimits {
         };
         match update.send().await {
             Ok(taken) => Ok(Drawn::Taken(tat(taken.attributes.as_ref())?.ok_or_else(unreadable)?)),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    Ok(Drawn::Moved(tat(refused.item.as_ref())?))
-                }
-                _ => Err(unavailable(PORT)(error)),
+            Err(error) => match refused_update(&error) {
+                Some(moved) => Ok(Drawn::Moved(tat(moved.as_ref())?)),
+                None => Err(unavailable(PORT)(error)),
             },
         }
     }

@@ -14,10 +14,12 @@ mod latest;
 mod limits;
 mod pressure;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
@@ -62,6 +64,14 @@ where
     move |error| {
         let why = error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned);
         Unavailable { port, why }
+    }
+}
+
+/// The stored item, if an update's condition failed; there may be none, or none was asked for.
+fn refused_update<R>(error: &SdkError<UpdateItemError, R>) -> Option<Option<HashMap<String, AttributeValue>>> {
+    match error.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(failed) => Some(failed.item.clone()),
+        _ => None,
     }
 }
 

@@ -16,8 +16,7 @@ use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{BreakerState, Breakers, SlotLeases, Slots, Swapped, TakeSlot, Taken};
 
-use super::unavailable;
-use super::{limits::client, number};
+use super::{limits::client, number, refused_update, unavailable};
 
 const PORT: &str = "the limits";
 
@@ -153,9 +152,9 @@ where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     let Err(error) = updated else { return Ok(None) };
-    match error.as_service_error() {
-        Some(UpdateItemError::ConditionalCheckFailedException(refused)) => Ok(Some(refused.item.clone())),
-        _ => Err(unavailable(PORT)(error)),
+    match refused_update(&error) {
+        Some(item) => Ok(Some(item)),
+        None => Err(unavailable(PORT)(error)),
     }
 }
 

@@ -8,9 +8,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure as OnFailure};
 
-use super::ledger::{names, refused_update};
+use super::ledger::names;
 use super::ledger_items::Item;
-use super::{number, text, unavailable};
+use super::{number, refused_update, text, unavailable};
 use crate::arrival::window::{Anchors, MAX_ANCHORS, Sighting, Windows};
 use crate::base::errors::Unavailable;
 use crate::base::time::Timestamp;

@@ -1,6 +1,7 @@
 //! Mutants of the processor's side of the ledger.
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Progress, Row};
@@ -67,30 +68,22 @@ fn forgotten(mut row: Row, claim: &Claim) -> Lease {
     Lease::won(row, claim)
 }
 
-/// Claims whatever payload its message has.
-pub(super) struct AnyPayload(Box<dyn Claims>, ModelLedger);
+/// Claims by rules of its own over the ledger. It records and closes as the product does.
+struct OwnRules(Box<dyn Claims>, ModelLedger, ClaimRule);
 
-impl AnyPayload {
-    pub(super) fn over(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
-        Box::new(AnyPayload(claims, models.ledger.clone()))
+/// How a claim is made, with the product's claims and the ledger below them.
+type ClaimRule = for<'c> fn(&'c dyn Claims, &'c ModelLedger, &'c EventId, &'c Claim) -> BoxFuture<'c, Claimed>;
+
+impl OwnRules {
+    fn over(claims: Box<dyn Claims>, models: &Models, rule: ClaimRule) -> Box<dyn Claims> {
+        Box::new(OwnRules(claims, models.ledger.clone(), rule))
     }
 }
 
 #[async_trait]
-impl Claims for AnyPayload {
+impl Claims for OwnRules {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
-        match (self.0.claim(id, claim).await?, self.1.get(id)) {
-            (Err(NotClaimed::Superseded), Some(row)) if row.replay == claim.replay => {
-                if !row.claimable(claim.now) {
-                    let fingerprint = None;
-                    return Ok(Err(row.not_claimed(&Claim { fingerprint, ..claim.clone() })));
-                }
-                let lease = Lease::won(row, claim);
-                self.1.overwrite(lease.row());
-                Ok(Ok(lease))
-            }
-            (claimed, _) => Ok(claimed),
-        }
+        (self.2)(&*self.0, &self.1, id, claim).await
     }
 
     async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
@@ -100,31 +93,52 @@ impl Claims for AnyPayload {
     async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
         self.0.close(closed).await
     }
+}
+
+/// Claims whatever payload its message has.
+pub(super) fn any_payload(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            match (claims.claim(id, claim).await?, ledger.get(id)) {
+                (Err(NotClaimed::Superseded), Some(row)) if row.replay == claim.replay => {
+                    if !row.claimable(claim.now) {
+                        return Ok(Err(row.not_claimed(&Claim { fingerprint: None, ..claim.clone() })));
+                    }
+                    Ok(Ok(taken(ledger, row, claim)))
+                }
+                (claimed, _) => Ok(claimed),
+            }
+        })
+    })
 }
 
 /// Claims whatever number its message has.
-pub(super) struct AnyReplay(Box<dyn Claims>, ModelLedger);
-
-impl AnyReplay {
-    pub(super) fn over(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
-        Box::new(AnyReplay(claims, models.ledger.clone()))
-    }
+pub(super) fn any_replay(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            let replay = ledger.get(id).map_or(claim.replay, |row| row.replay);
+            claims.claim(id, &Claim { replay, ..claim.clone() }).await
+        })
+    })
 }
 
-#[async_trait]
-impl Claims for AnyReplay {
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
-        let replay = self.1.get(id).map_or(claim.replay, |row| row.replay);
-        self.0.claim(id, &Claim { replay, ..claim.clone() }).await
-    }
+/// Claims what another worker holds.
+pub(super) fn greedy(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            match (claims.claim(id, claim).await?, ledger.get(id)) {
+                (Err(NotClaimed::HeldUntil(_)), Some(row)) => Ok(Ok(taken(ledger, row, claim))),
+                (claimed, _) => Ok(claimed),
+            }
+        })
+    })
+}
 
-    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
-        self.0.record(lease).await
-    }
-
-    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
-        self.0.close(closed).await
-    }
+/// The lease on a row that is taken, whatever its conditions say.
+fn taken(ledger: &ModelLedger, row: Row, claim: &Claim) -> Lease {
+    let lease = Lease::won(row, claim);
+    ledger.overwrite(lease.row());
+    lease
 }
 
 /// Calls without writing that it will.
@@ -202,36 +216,5 @@ impl Claims for NeverFenced {
 
     async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
         believed(self.0.close(closed).await)
-    }
-}
-
-/// Claims what another worker holds.
-pub(super) struct Greedy(Box<dyn Claims>, ModelLedger);
-
-impl Greedy {
-    pub(super) fn over(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
-        Box::new(Greedy(claims, models.ledger.clone()))
-    }
-}
-
-#[async_trait]
-impl Claims for Greedy {
-    async fn claim(&self, id: &EventId, claim: &Claim) -> Claimed {
-        match (self.0.claim(id, claim).await?, self.1.get(id)) {
-            (Err(NotClaimed::HeldUntil(_)), Some(row)) => {
-                let lease = Lease::won(row, claim);
-                self.1.overwrite(lease.row());
-                Ok(Ok(lease))
-            }
-            (claimed, _) => Ok(claimed),
-        }
-    }
-
-    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
-        self.0.record(lease).await
-    }
-
-    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
-        self.0.close(closed).await
     }
 }

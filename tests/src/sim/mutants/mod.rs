@@ -50,10 +50,7 @@ pub(super) static ALL: [Mutant; 66] = [
         claims: claims::NeverFenced::over(p.claims),
         ..p
     }),
-    Mutant::ports("a claim ignores a live lease", |p, m| ContainerPorts {
-        claims: claims::Greedy::over(p.claims, m),
-        ..p
-    }),
+    Mutant::ports("a claim ignores a live lease", |p, m| ContainerPorts { claims: claims::greedy(p.claims, m), ..p }),
     Mutant::ports("a lost lease is never taken over", |p, _| ContainerPorts {
         claims: claims::Timid::over(p.claims),
         ..p
@@ -173,11 +170,11 @@ pub(super) static ALL: [Mutant; 66] = [
     Mutant::handling("an apply does not look at its plan", Handling::AnyPlan),
     Mutant::rules("a replay forgets what an operator said", RowRules { replayed: lanes::unsaid, ..RowRules::PRODUCT }),
     Mutant::ports("a claim ignores the fingerprint", |p, m| ContainerPorts {
-        claims: claims::AnyPayload::over(p.claims, m),
+        claims: claims::any_payload(p.claims, m),
         ..p
     }),
     Mutant::ports("a claim ignores the replay number", |p, m| ContainerPorts {
-        claims: claims::AnyReplay::over(p.claims, m),
+        claims: claims::any_replay(p.claims, m),
         ..p
     }),
     Mutant::handling("a letter overwrites the kept payload", Handling::OverwritesKept),
