@@ -24,6 +24,8 @@ pub(crate) enum Performed {
     Answered(Outcome),
     /// The action was not tried, because something of ours did not answer. That is no attempt.
     Deferred(Deferral),
+    /// The action must not be tried any more, because a newer event of the entity was.
+    Overtaken(String),
     /// The action was not tried, because a token of ours was missing or not readable. It may be done later.
     NotReady(String),
     /// The request could not be made from this event.
@@ -39,7 +41,9 @@ impl Performed {
             Performed::Answered(Outcome::Unknown { doubt: Doubt::ResultMissing, .. }) => CallEnd::Success,
             Performed::Answered(Outcome::Retryable { .. } | Outcome::Unknown { .. }) => CallEnd::Failure,
             Performed::Answered(Outcome::CredentialsRejected(_)) => CallEnd::CredentialsRejected,
-            Performed::Deferred(_) | Performed::NotReady(_) | Performed::NotRendered(_) => CallEnd::Neutral,
+            Performed::Deferred(_) | Performed::Overtaken(_) | Performed::NotReady(_) | Performed::NotRendered(_) => {
+                CallEnd::Neutral
+            }
         }
     }
 }
@@ -65,8 +69,13 @@ async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) 
         Err(error) => return Performed::NotRendered(error),
     };
     let latest = &*work.processor.latest;
-    if stale_guard::announce(latest, effect, work.event, row.received_at, work.now()).await.is_err() {
-        return Performed::Deferred(Deferral { after: Unavailable::BACK_OFF, why: DeferralReason::LimitsUnavailable });
+    match stale_guard::announce(latest, effect, work.event, row.received_at, work.now()).await {
+        Ok(None) => (),
+        Ok(Some(reason)) => return Performed::Overtaken(reason),
+        Err(Unavailable { .. }) => {
+            let (after, why) = (Unavailable::BACK_OFF, DeferralReason::LimitsUnavailable);
+            return Performed::Deferred(Deferral { after, why });
+        }
     }
     let answer = send(work, request).await;
     let (flows, now) = (&work.processor.flows, work.now());

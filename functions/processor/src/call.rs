@@ -80,6 +80,7 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
         }
         // The intent stands until the deferral withdraws it: nothing happened, and it was no attempt.
         Performed::Deferred(deferral) => Some(Stop::Defer(deferral)),
+        Performed::Overtaken(error) => Some(Stop::Bury { effect: Some(effect), reason: Reason::Stale, error }),
         Performed::Answered(Outcome::CredentialsRejected(error)) => {
             lease.note_credentials_rejected(effect, &error, now);
             let (event, flow, trace_id) = work.ids();

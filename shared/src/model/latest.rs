@@ -20,10 +20,10 @@ impl Latest for ModelLatest {
         Ok(locked(&self.0).get(key).copied())
     }
 
-    async fn apply(&self, key: &str, received_at: Timestamp, _: i64) -> Result<(), Unavailable> {
+    async fn apply(&self, key: &str, received_at: Timestamp, _: i64) -> Result<Option<Timestamp>, Unavailable> {
         let mut latest = locked(&self.0);
         let at = latest.entry(key.to_owned()).or_insert(received_at);
         *at = received_at.max(*at);
-        Ok(())
+        Ok(Some(*at).filter(|at| *at > received_at))
     }
 }

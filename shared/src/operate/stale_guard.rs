@@ -19,9 +19,10 @@ pub trait Latest: Send + Sync {
     /// The moment when the latest applied event was received.
     async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable>;
 
-    /// Records that an event was applied which was received then, unless a newer one was. The record may be
-    /// forgotten after `expires_at`, in seconds since the Unix epoch.
-    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable>;
+    /// Records that an event was applied which was received then, unless a newer one was: then that one's moment
+    /// is given. The record may be forgotten after `expires_at`, in seconds since the Unix epoch.
+    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64)
+    -> Result<Option<Timestamp>, Unavailable>;
 }
 
 /// Whether the stale guard judges an event before its effects: where the latest wins or a request may be repeated,
@@ -41,8 +42,7 @@ pub async fn overtaken(
     if !flow.replaces_older() {
         return Ok(None);
     }
-    let newer = latest.applied(&key(event)).await?.filter(|applied| *applied > received_at);
-    Ok(newer.map(|newer| format!("a newer event of the same entity was applied, or tried, received at {newer}")))
+    Ok(latest.applied(&key(event)).await?.filter(|applied| *applied > received_at).map(reason))
 }
 
 /// Records that an event was applied, where the latest wins.
@@ -53,23 +53,42 @@ pub async fn apply(
     received_at: Timestamp,
     now: Timestamp,
 ) -> Result<(), Unavailable> {
-    if flow.latest_wins { record(latest, event, received_at, now).await } else { Ok(()) }
+    if flow.latest_wins {
+        record(latest, event, received_at, now).await?;
+    }
+    Ok(())
 }
 
-/// Records that an event is about to set a resource, where the request may be repeated. It is recorded before the call:
-/// if it were recorded after it, a crash between the two could let the repetition of an older event's request undo it.
+/// Records that an event is about to set a resource, where the request may be repeated, and gives the reason why it
+/// must not: a newer event of its entity did. A sender that delivers an event again, after newer ones, brings an older
+/// event that is no replay.
+///
+/// It is recorded before the call: if it were recorded after it, a crash between the two could let the repetition of an
+/// older event's request undo it.
 pub async fn announce(
     latest: &dyn Latest,
     effect: &Effect,
     event: &Event,
     received_at: Timestamp,
     now: Timestamp,
-) -> Result<(), Unavailable> {
-    if effect.guarantee == Guarantee::Idempotent { record(latest, event, received_at, now).await } else { Ok(()) }
+) -> Result<Option<String>, Unavailable> {
+    if effect.guarantee != Guarantee::Idempotent {
+        return Ok(None);
+    }
+    Ok(record(latest, event, received_at, now).await?.map(reason))
+}
+
+fn reason(newer: Timestamp) -> String {
+    format!("a newer event of the same entity was applied, or tried, received at {newer}")
 }
 
 /// Writes the record, which outlives every event that could be replayed.
-async fn record(latest: &dyn Latest, event: &Event, received_at: Timestamp, now: Timestamp) -> Result<(), Unavailable> {
+async fn record(
+    latest: &dyn Latest,
+    event: &Event,
+    received_at: Timestamp,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Unavailable> {
     latest.apply(&key(event), received_at, (now + UNSETTLED_RETENTION).secs()).await
 }
 

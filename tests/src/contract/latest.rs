@@ -37,8 +37,8 @@ fn fresh(name: &str) -> String {
     format!("latest/contact-intake/{name}-{unique}")
 }
 
-async fn apply(latest: &impl Latest, key: &str, secs: u64) {
-    latest.apply(key, after(secs), after(1_000_000).secs()).await.expect("an answer");
+async fn apply(latest: &impl Latest, key: &str, secs: u64) -> Option<Timestamp> {
+    latest.apply(key, after(secs), after(1_000_000).secs()).await.expect("an answer")
 }
 
 async fn nothing_is_applied_at_first(latest: impl Latest) {
@@ -48,7 +48,8 @@ async fn nothing_is_applied_at_first(latest: impl Latest) {
 async fn the_latest_stays_whatever_comes_after_it(latest: impl Latest) {
     let key = fresh("stays");
     for (secs, stays) in [(10, 10), (5, 10), (10, 10), (11, 11), (0, 11)] {
-        apply(&latest, &key, secs).await;
+        let newer = Some(after(stays)).filter(|_| stays > secs);
+        assert_eq!(apply(&latest, &key, secs).await, newer, "{secs}");
         assert_eq!(latest.applied(&key).await, Ok(Some(after(stays))), "{secs}");
     }
 }

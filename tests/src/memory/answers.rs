@@ -296,6 +296,23 @@ async fn a_late_repetition_undoes_nothing() {
     assert_eq!(handle(&world.replay, dropped).await["state"], "dropped", "an operator can end it");
 }
 
+/// The first message of an event was never sent, and its sender delivers it again after a newer one. It is no replay, and
+/// older all the same.
+#[tokio::test]
+async fn a_late_delivery_undoes_nothing() {
+    let world = world("guarantee: idempotent", "");
+    let older = world.post(&lead_of("older", "ada@example.com")).await.expect("a good lead").id;
+    let lost = world.events.receive(1);
+    world.events.delete(&lost[0].receipt);
+    world.clock.advance(Duration::from_secs(6 * 60));
+    let newer = world.post(&lead_of("newer", "ada@example.com")).await.expect("a good lead").id;
+    world.drain().await;
+    assert_eq!((asked(&world).len(), world.row(&newer).await.state), (1, State::Succeeded));
+    world.post(&lead_of("older", "ada@example.com")).await.expect("a good lead");
+    world.drain().await;
+    assert_eq!((asked(&world).len(), reason(&world, &older).await), (1, Some(Reason::Stale)));
+}
+
 /// An operator may know better than a partner's refusal.
 #[tokio::test]
 async fn a_failed_effect_can_be_resolved() {

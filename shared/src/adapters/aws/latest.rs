@@ -1,8 +1,11 @@
 //! The latest events on DynamoDB: one item for each entity in the limits' table.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure as OnFailure};
 
 use super::{number, refused_update, text, unavailable};
 use crate::base::errors::Unavailable;
@@ -33,12 +36,10 @@ impl DynamoLatest {
 impl Latest for DynamoLatest {
     async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
         let get = self.client.get_item().table_name(&self.table).key("pk", text(key)).consistent_read(true);
-        let item = get.send().await.map_err(unavailable(PORT))?.item;
-        let millis = item.and_then(|item| item.get("received_at")?.as_n().ok()?.parse().ok());
-        Ok(millis.map(Timestamp::from_millis))
+        Ok(get.send().await.map_err(unavailable(PORT))?.item.as_ref().and_then(received_at))
     }
 
-    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
+    async fn apply(&self, key: &str, at: Timestamp, expires_at: i64) -> Result<Option<Timestamp>, Unavailable> {
         let update = self
             .client
             .update_item()
@@ -46,14 +47,20 @@ impl Latest for DynamoLatest {
             .key("pk", text(key))
             .update_expression(WRITE)
             .condition_expression(NOT_NEWER)
-            .expression_attribute_values(":received_at", number(received_at.millis()))
-            .expression_attribute_values(":expires_at", number(expires_at));
+            .expression_attribute_values(":received_at", number(at.millis()))
+            .expression_attribute_values(":expires_at", number(expires_at))
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
         match update.send().await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(None),
             Err(error) => match refused_update(&error) {
-                Some(_) => Ok(()),
+                // The event itself may have been recorded before.
+                Some(stored) => Ok(stored.as_ref().and_then(received_at).filter(|stored| *stored > at)),
                 None => Err(unavailable(PORT)(error)),
             },
         }
     }
+}
+
+fn received_at(item: &HashMap<String, AttributeValue>) -> Option<Timestamp> {
+    item.get("received_at")?.as_n().ok()?.parse().ok().map(Timestamp::from_millis)
 }

@@ -27,14 +27,14 @@ impl Oracle {
         }
     }
 
-    /// A request that may be repeated sets a resource. If a replay makes it, no newer event has set that before.
+    /// A request that may be repeated sets a resource. No newer event has set that before.
     pub(super) fn undoes_nothing(&self, event: &EventId, flow: &str, effect: &str) -> Result<(), BrokenInvariant> {
-        let Some(Row { replay, received_at, .. }) = self.row(event) else { return Ok(()) };
+        let Some(Row { received_at, .. }) = self.row(event) else { return Ok(()) };
         let mut seen = self.seen();
         let Some(this) = seen.events.get(event).and_then(|known| known.event.clone()) else { return Ok(()) };
         let resource = (flow.to_owned(), effect.to_owned(), this.group.clone());
         let last = seen.resources.entry(resource).or_insert((received_at, event.clone()));
-        if replay > 0 && last.0 > received_at {
+        if last.0 > received_at {
             return Err(violated(NOT_UNDONE, format!("`{effect}` of {event} undoes that of {}", last.1)));
         }
         if last.0 < received_at {

@@ -187,7 +187,12 @@ impl Latest for SimTables {
         self.seat.call(PortCall::of("read latest", ""), self.latest.applied(key), told).await?
     }
 
-    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
+    async fn apply(
+        &self,
+        key: &str,
+        received_at: Timestamp,
+        expires_at: i64,
+    ) -> Result<Option<Timestamp>, Unavailable> {
         let (latest, late) = (self.latest.clone(), key.to_owned());
         let again = move || drop(block_on(latest.apply(&late, received_at, expires_at)));
         let call = PortCall::of("write latest", "").with_echo(again);

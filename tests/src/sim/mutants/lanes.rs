@@ -89,8 +89,8 @@ impl Latest for NothingApplied {
         Ok(None)
     }
 
-    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
-        self.0.apply(key, received_at, expires_at).await
+    async fn apply(&self, key: &str, at: Timestamp, expires_at: i64) -> Result<Option<Timestamp>, Unavailable> {
+        self.0.apply(key, at, expires_at).await
     }
 }
 
@@ -103,8 +103,9 @@ impl Latest for NothingSet {
         if key.starts_with("latest/repeatable/") { Ok(None) } else { self.0.applied(key).await }
     }
 
-    async fn apply(&self, key: &str, received_at: Timestamp, expires_at: i64) -> Result<(), Unavailable> {
-        self.0.apply(key, received_at, expires_at).await
+    async fn apply(&self, key: &str, at: Timestamp, expires_at: i64) -> Result<Option<Timestamp>, Unavailable> {
+        let newer = self.0.apply(key, at, expires_at).await?;
+        Ok(newer.filter(|_| !key.starts_with("latest/repeatable/")))
     }
 }
 
