@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::time::Timestamp;
-use shared::limits::pressure::{Breaker, BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit, Pressure};
+use shared::limits::pressure::{
+    BATCHES_HELD, Breaker, BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit, Pressure, SLOW_FOR,
+};
 use shared::limits::rates::Rate;
 use shared::model::{ModelChance, ModelLimits, ModelPressure};
 
@@ -249,6 +251,37 @@ async fn who_gives_a_slot_back_may_take_it_again_at_once() {
     assert_eq!(why(fleet.enter(0, NOW).await), (DeferralReason::ConcurrencyFull, 1000));
     fleet.gates[0].leave(permit, CallEnd::Success, at(10)).await;
     assert!(fleet.enter(0, at(10)).await.is_ok());
+}
+
+/// Every container learns of a slow partner from the breaker, and no more of them wait for it than its share.
+#[tokio::test]
+async fn a_slow_partner_holds_no_more_batches_than_its_share() {
+    let fleet = Fleet::of(6, breaker(1));
+    assert!(fleet.enter(0, NOW).await.is_ok(), "a quick partner needs no share");
+    assert_eq!(fleet.cost(), (1, 0));
+    fleet.gates[0].learn_slow("crm", &fleet.pressure, at(2000)).await;
+    let entered = join_all((0..6).map(|container| fleet.enter(container, at(6000)))).await;
+    assert_eq!(entered.iter().filter(|entered| entered.is_ok()).count(), BATCHES_HELD as usize);
+    let exceeds = entered.into_iter().find(Result::is_err).expect("three too many");
+    assert_eq!(why(exceeds), (DeferralReason::PartnerSlow, 5000));
+    let again = at(2000) + SLOW_FOR;
+    let entered = join_all((0..6).map(|container| fleet.enter(container, again))).await;
+    assert!(entered.iter().all(Result::is_ok), "it was not slow lately");
+}
+
+/// The groups of a batch wait side by side. Who comes after them would hold the batch for longer.
+#[tokio::test]
+async fn a_batch_waits_for_a_slow_partner_once() {
+    let fleet = Fleet::of(1, Pressure::default());
+    fleet.gates[0].learn_slow("crm", &fleet.pressure, NOW).await;
+    let round = [fleet.enter(0, at(10)).await, fleet.enter(0, at(500)).await];
+    assert_eq!(why(fleet.enter(0, at(1500)).await), (DeferralReason::PartnerSlow, 5000));
+    for permit in round {
+        fleet.gates[0].leave(permit.expect("one round"), CallEnd::Failure, at(10_000)).await;
+    }
+    assert_eq!(why(fleet.enter(0, at(10_900)).await), (DeferralReason::PartnerSlow, 5000));
+    assert!(fleet.enter(0, at(11_000)).await.is_ok(), "that batch is over");
+    assert_eq!(fleet.cost(), (0, 1 + 1 + 1 + 1), "the first share ever, its end, and another");
 }
 
 #[tokio::test]

@@ -61,6 +61,13 @@ fn the_simulation_has_the_same_numbers() {
     assert_eq!(*every, format!("rate({} minutes)", sim::SCHEDULED_EVERY.as_secs() / 60));
 }
 
+/// Two partners may hang at once, and others still have most of the batches.
+#[test]
+fn slow_partners_hold_a_share_of_the_batches() {
+    let batches = "/Resources/ProcessorFunction/Properties/Events/Events/Properties/ScalingConfig/MaximumConcurrency";
+    assert!(Template::read().number(batches) > 3 * u64::from(shared::limits::pressure::BATCHES_HELD));
+}
+
 /// The local cloud is quicker, by the same rules.
 #[test]
 fn the_local_cloud_keeps_the_same_order() {

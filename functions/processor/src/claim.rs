@@ -30,23 +30,23 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     }
 }
 
-/// The effects whose intents the claim may write: none where a partner might not be called now, because an
+/// The effects whose intents the claim may write: none where a partner might not be called now, or ever, because an
 /// intent without a call would be taken for a call.
 fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
     let first = flow.first_stage();
     let at_once = pause_of_flow(work, flow).is_none() && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
-    if at_once && first.iter().all(|effect| is_unhindered(work, effect)) {
+    if at_once && work.misfit(flow).is_none() && first.iter().all(|effect| is_unhindered(work, effect)) {
         first.iter().map(|effect| effect.id.clone()).collect()
     } else {
         Vec::new()
     }
 }
 
-/// Whether nothing stands between an effect and its call: no limit, no pause, no condition.
+/// Whether nothing stands between an effect and its call: no limit, no pause, no condition, no partner that is slow.
 fn is_unhindered(work: &Work<'_>, effect: &Effect) -> bool {
     let limited = work.processor.flows.partner_of(effect).is_some_and(|partner| partner.pressure.is_limited());
-    let paused = effect.integration().is_some_and(|name| pause_of_integration(work, name).is_some());
-    !limited && !paused && effect.when.is_none()
+    let held_back = |name| pause_of_integration(work, name).is_some() || work.processor.gate.is_slow(name, work.now());
+    !limited && !effect.integration().is_some_and(held_back) && effect.when.is_none()
 }
 
 /// The message's fate when the claim is not won: another worker has the event, had it, or buried it.
@@ -87,7 +87,14 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 /// intent without an outcome.
 async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFate {
     let ended = match flow {
-        Some(flow) => run_in_its_mode(work, flow, lease).await,
+        Some(flow) => match work.misfit(flow) {
+            // It would come back for ever: no invocation has time for its call.
+            Some(misfit) => {
+                let reason = lease.row().reason_or_doubt(Reason::Misconfigured);
+                bury(work, lease, None, reason, &misfit.to_string()).await
+            }
+            None => run_in_its_mode(work, flow, lease).await,
+        },
         None => {
             let error = format!("there is no flow `{}`", work.event.flow);
             let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use processor::{Processor, handle};
+use processor::{Processor, handle, tell_misfits};
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
     DynamoPressure, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
@@ -29,6 +29,7 @@ async fn main() -> Result<(), Error> {
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
     let lease = environment.seconds("LEASE_SECONDS");
+    let timeout = environment.seconds("PROCESSOR_TIMEOUT");
     let places = environment.optional("GEOIP_DATABASE");
     let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
     environment.check()?;
@@ -59,14 +60,17 @@ async fn main() -> Result<(), Error> {
         gate,
         flows: read_flows(Path::new(&flows))?,
         lease,
+        timeout,
         ledger: Box::new(ledger),
         visibility: Box::new(events),
         dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
         secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
         partners: Box::new(HttpPartners::new(endpoint)),
+        sleep: Box::new(SystemClock),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
     };
+    tell_misfits(processor);
     run(service_fn(async |batch: LambdaEvent<SqsEvent>| {
         let deadline = Timestamp::from_millis(batch.context.deadline.try_into().unwrap_or(i64::MAX));
         Ok::<_, Error>(handle(processor, batch.payload, deadline).await)

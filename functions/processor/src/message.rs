@@ -21,7 +21,8 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     };
     let flow = processor.flows.flow(&event.flow);
     let work = Work { processor, message, event: &event, deadline, board: board(processor).await };
-    if !work.has_time(flow) {
+    let never = flow.is_some_and(|flow| work.misfit(flow).is_some());
+    if !never && !work.has_time(flow) {
         return MessageFate::RedeliverAfter(Duration::ZERO);
     }
     let fate = claim(&work, flow).await;

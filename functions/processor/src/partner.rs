@@ -1,10 +1,11 @@
 //! Requests to a partner: the token, and the time that is left.
 
+use futures::future::{Either, join, select};
 use shared::arrival::signature::Secret;
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::PartnerRequest;
 use shared::flows::{Auth, Integration, PartnerAnswer};
-use shared::limits::pressure::{CallEnd, Deferral};
+use shared::limits::pressure::{CallEnd, Deferral, SLOW};
 
 use crate::permits::{enter, leave};
 use crate::work::{LAST_WRITES, Work};
@@ -68,9 +69,21 @@ pub(crate) async fn token(work: &Work<'_>, name: &str, partner: &Integration) ->
     live.last().cloned().map(Some).ok_or_else(|| format!("there is no secret for `{name}`"))
 }
 
-/// Sends a request, and waits no longer than the invocation lasts.
+/// Sends a request, and waits no longer than the invocation lasts. The gate learns of a call that takes
+/// long while it does, so that no other batch waits for the same partner.
 pub(crate) async fn send(work: &Work<'_>, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
     let left = work.deadline.since(work.now()).saturating_sub(LAST_WRITES);
     let timeout = request.timeout.min(left);
-    work.processor.partners.call(PartnerRequest { timeout, ..request }).await
+    let integration = request.integration.clone();
+    let call = work.processor.partners.call(PartnerRequest { timeout, ..request });
+    match select(call, work.processor.sleep.sleep(SLOW)).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(((), call)) => join(call, learn_slow(work, &integration)).await.0,
+    }
+}
+
+async fn learn_slow(work: &Work<'_>, name: &str) {
+    if let Some(partner) = work.processor.flows.integration(name) {
+        work.processor.gate.learn_slow(name, &partner.pressure, work.now()).await;
+    }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use shared::arrival::event::Event;
 use shared::arrival::secrets::Secrets;
 use shared::base::document::DocumentStore;
-use shared::base::machine::{Chance, Clock};
+use shared::base::machine::{Chance, Clock, Sleep};
 use shared::base::time::Timestamp;
 use shared::effects::cap::Caps;
 use shared::effects::contact::{ContactId, Contacts};
 use shared::effects::enrichment::{Findings, Places};
 use shared::effects::request::Partners;
 use shared::flows::template::TemplateError;
-use shared::flows::{ContactRef, Flow, Flows};
+use shared::flows::{ContactRef, Flow, Flows, OverlongTimeout};
 use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
 use shared::ledger::{Claims, Lease, Records};
 use shared::limits::budget::Budgets;
@@ -22,6 +22,7 @@ use shared::limits::pressure::{Gate, Permit};
 use shared::operate::metric::{Fact, Metrics};
 use shared::operate::stale_guard::{self, Latest};
 use shared::operate::switchboard::{Board, InForce, Switchboard};
+use tracing::error;
 
 /// The ports of the processor.
 pub struct Processor {
@@ -29,6 +30,8 @@ pub struct Processor {
     pub flows: Flows,
     /// The length of a lease.
     pub lease: Duration,
+    /// The longest time of an invocation.
+    pub timeout: Duration,
     /// The ledger, to claim events.
     pub ledger: Box<dyn Claims>,
     /// The visibility of events' messages, to postpone those that came too early.
@@ -59,6 +62,8 @@ pub struct Processor {
     pub secrets: Box<dyn Secrets>,
     /// The partners' APIs.
     pub partners: Box<dyn Partners>,
+    /// Short sleeps, to notice a call that takes long.
+    pub sleep: Box<dyn Sleep>,
     /// The clock.
     pub clock: Box<dyn Clock>,
     /// The contacts of all tenants.
@@ -67,6 +72,16 @@ pub struct Processor {
     pub metrics: Box<dyn Metrics>,
     /// Random numbers, for jitter and spans.
     pub chance: Box<dyn Chance>,
+}
+
+/// Tells once, at the start, which integrations no invocation has time for. The others go on.
+pub fn tell_misfits(processor: &Processor) {
+    for misfit in processor.flows.misfits(processor.timeout) {
+        let told =
+            "the timeout of an integration does not fit into the processor's: its events are parked as misconfigured";
+        error!(integration = misfit.integration, %misfit, "{told}");
+        processor.metrics.put(&Fact::OverlongTimeout(misfit.integration));
+    }
 }
 
 /// The fate of a message.
@@ -112,6 +127,11 @@ impl Work<'_> {
         let partners = effects.filter_map(|effect| self.processor.flows.partner_of(effect));
         let longest = partners.map(|partner| partner.timeout).max().unwrap_or_default();
         self.deadline.since(self.now()) >= longest + LAST_WRITES
+    }
+
+    /// The integration of the flow that no invocation has time for, if it has one.
+    pub(crate) fn misfit(&self, flow: &Flow) -> Option<OverlongTimeout<'_>> {
+        self.processor.flows.misfit_of(flow, self.processor.timeout)
     }
 
     /// Whether a guard, an enrichment or an approval stands before the first effect.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::Renderer;
-use ledgerline::flows::check::check;
+use ledgerline::flows::check::{SHIPPED_TIMEOUT, check};
 use ledgerline::output::render;
 use shared::flows::{File, Problems};
 
@@ -52,7 +52,7 @@ fn cases() -> Vec<String> {
 }
 
 fn problems(files: &[File]) -> Problems {
-    check(files, false).err().unwrap_or(Problems(Vec::new()))
+    check(files, false, SHIPPED_TIMEOUT).err().unwrap_or(Problems(Vec::new()))
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod enrich;
 mod guard;
 mod safe_mode;
 
+mod fit;
 mod parse;
 mod template_reads;
 #[cfg(feature = "schema")]
@@ -44,6 +45,7 @@ pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name, normal_email};
 pub use effect::{Action, Call, Decide, Effect, Guarantee, Lookup, LookupRequest, Method, Request, Upsert};
 pub use enrich::{Enrich, OnError, Origin};
 pub use field::Field;
+pub use fit::{AROUND_A_CALL, OverlongTimeout};
 pub use guard::{Cap, Consent, Expression, Guard, QuietHours};
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part, Window};

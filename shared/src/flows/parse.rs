@@ -204,8 +204,10 @@ fn check_integrations(flows: &Flows) -> Vec<Wrong> {
     for (name, partner) in &flows.integrations {
         let plain = !partner.base_url.starts_with("https://");
         let plain = plain.then(|| Wrong::at("/base_url", "base_url must start with https://"));
+        let zero = partner.timeout.is_zero().then(|| Wrong::at("/timeout", "timeout must be longer than 0s"));
         let wrong = plain
             .into_iter()
+            .chain(zero)
             .chain(partner.pressure.check())
             .chain(check_rules(&partner.answers))
             .map(|wrong| wrong.under(&step(name)));

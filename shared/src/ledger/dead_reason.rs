@@ -44,6 +44,8 @@ pub enum Reason {
     Enrichment,
     /// The event's flow is not deployed, or not any more.
     UnknownFlow,
+    /// The flow cannot be run as the stack is configured.
+    Misconfigured,
     /// Workers crashed on the event until the queue gave up.
     Crashed,
     /// The queue held the event, but the ledger has no row for it.
@@ -68,6 +70,7 @@ impl Reason {
             Reason::Template => "template",
             Reason::Enrichment => "enrichment",
             Reason::UnknownFlow => "unknown_flow",
+            Reason::Misconfigured => "misconfigured",
             Reason::Crashed => "crashed",
             Reason::Orphaned => "orphaned",
             Reason::Malformed => "malformed",

@@ -34,6 +34,8 @@ pub enum Fact<'f> {
     Called(&'f str, CallEnd, Duration),
     /// A partner's breaker opened or closed.
     Breaker(&'f str, BreakerChange),
+    /// The time-out of this integration does not fit into an invocation, told at the container's start.
+    Misfit(&'f str),
     /// The newest switchboard cannot be used: the last good one stays in force.
     BadSwitchboard,
 }
@@ -59,7 +61,9 @@ impl Fact<'_> {
             Fact::Dead(flow, reason) | Fact::DeadAgain(flow, reason) => {
                 vec![("Flow", flow), ("Reason", reason.as_str())]
             }
-            Fact::Called(integration, ..) | Fact::Breaker(integration, _) => vec![("Integration", integration)],
+            Fact::Called(integration, ..) | Fact::Breaker(integration, _) | Fact::Misfit(integration) => {
+                vec![("Integration", integration)]
+            }
             Fact::BadSwitchboard => vec![],
         }
     }
@@ -83,6 +87,7 @@ impl Fact<'_> {
             }
             Fact::Breaker(_, BreakerChange::Opened) => vec![one("BreakerOpened")],
             Fact::Breaker(_, BreakerChange::Closed) => vec![one("BreakerClosed")],
+            Fact::Misfit(_) => vec![one("TimeoutTooLong")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
         }
     }

@@ -140,4 +140,5 @@ pub use partner::{Conduct, OpeningConduct};
 pub use recipe::{EventRecipe, FieldValue};
 pub use run::{BrokenInvariant, RunReport, RunSetup, Simulation};
 pub use scenario::{FlowsVersion, KnownContact, Scenario, ScenarioError};
+pub use seeds::SteadyLoad;
 pub use timeline::Timeline;

@@ -36,6 +36,7 @@ impl SimWorld {
         if batch.is_empty() {
             return;
         }
+        self.batches += 1;
         let deadline = self.scheduler.now() + PROCESSOR_TIMEOUT;
         let handling = self.setup.mutation.handling;
         let work = async move {

@@ -1,7 +1,10 @@
 //! A simulation, one run of it, and what came of the run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+use shared::base::time::Timestamp;
 
 use crate::faults::{FaultPlan, FaultProfile};
 use crate::mutation::Mutation;
@@ -52,6 +55,8 @@ pub struct RunSetup {
     pub profile: FaultProfile,
     /// How partners behave when the run starts.
     pub opening: Option<OpeningConduct>,
+    /// The integrations whose partners never answer, and never recover.
+    pub hanging: BTreeSet<String>,
     /// How many operators are at work.
     pub operators: usize,
     /// What the operators do.
@@ -60,6 +65,8 @@ pub struct RunSetup {
     pub schedules: u32,
     /// How many containers each function has.
     pub containers: usize,
+    /// How long a mapping takes to notice a message, at most.
+    pub slack: Duration,
     /// How often the queue delivers a message before it gives up.
     pub max_receives: usize,
     /// How long after the last fault everything is at rest. It has to be longer than a flow tries.
@@ -87,6 +94,10 @@ pub struct RunReport {
     pub timeline: Timeline,
     /// How many calls of ports were made.
     pub calls: usize,
+    /// When each settled event was received, and how long it took, by flow.
+    pub settled: BTreeMap<String, Vec<(Timestamp, Duration)>>,
+    /// How many batches of events were handled.
+    pub batches: usize,
 }
 
 /// An invariant that does not hold: its name, and what was seen.

@@ -1,5 +1,6 @@
 //! What a seed stands for: which events, how many containers and operators, and a profile of faults.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use crate::senders::Sender;
 /// hour, and some waits may be added to that.
 const REST_WITHIN: Duration = Duration::from_secs(4 * 3600);
 
+/// How long a mapping takes to notice a message, at most: one that polls now and then, and one that is busy.
+const SLACK: Duration = Duration::from_millis(400);
+const BUSY_SLACK: Duration = Duration::from_millis(20);
+
 impl Simulation {
     /// The run that a seed stands for.
     pub fn draw(&self, seed: u64) -> RunSetup {
@@ -35,6 +40,7 @@ impl Simulation {
         let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
         let (events, entities, within) = match theme {
             Theme::Pressed => (8, scenario.entities, 2_000),
+            Theme::Hanging => (8 + below(6), scenario.entities, 4_000),
             Theme::Parked => (4 + below(6), 1 + below(scenario.entities), 60_000),
             Theme::Close => (3 + below(5), 1 + below(2), [30, 60_000][index(below(2))]),
             Theme::Guarded => (3 + below(6), 1 + below(2), 60_000),
@@ -55,15 +61,22 @@ impl Simulation {
             Sender { posts, first_at, again_after: [later, at_once].concat() }
         });
         let senders = senders.collect();
-        let opening = matches!(theme, Theme::Parked).then(|| OpeningConduct {
-            conduct: Conduct::Refuse { status: [400, 400, 503, 401][index(below(4))], retry_after: None },
-            lasts: Duration::from_secs(5 + below(240)),
-        });
+        let opening = match theme {
+            Theme::Parked => Some(OpeningConduct {
+                conduct: Conduct::Refuse { status: [400, 400, 503, 401][index(below(4))], retry_after: None },
+                lasts: Duration::from_secs(5 + below(240)),
+            }),
+            Theme::Hanging => Some(OpeningConduct {
+                conduct: Conduct::Hang { late: None },
+                lasts: Duration::from_secs(30 + below(120)),
+            }),
+            _ => None,
+        };
         // Two at once on the same few events, and workers that take a batch up again which another took over.
-        let parked = opening.is_some();
+        let parked = matches!(theme, Theme::Parked);
         let operators = if parked { 2 } else { index(below(3)) };
         let profile = if below(if parked { 2 } else { 5 }) == 0 { profile.with_zombies() } else { profile };
-        let containers = index(1 + below(3));
+        let containers = if matches!(theme, Theme::Hanging) { 6 } else { index(1 + below(3)) };
         let versions = if seed % 4 == 1 { versions.clone() } else { versions[..1].to_vec() };
         // Some seeds are about a queue that gives up early, so that it does so at all.
         let max_receives = if below(6) == 0 { index(2 + below(6)) } else { MAX_RECEIVES };
@@ -75,10 +88,12 @@ impl Simulation {
             plan: FaultPlan::Random,
             profile,
             opening,
+            hanging: BTreeSet::new(),
             operators,
             shift: OperatorShift::Many,
             schedules: 4,
             containers,
+            slack: SLACK,
             max_receives,
             rest_within: REST_WITHIN,
             mutation: Mutation::NONE,
@@ -103,14 +118,45 @@ impl Simulation {
             plan,
             profile: FaultProfile::calm(),
             opening: None,
+            hanging: BTreeSet::new(),
             operators: 1,
             shift: OperatorShift::One,
             schedules: 0,
             containers: 2,
+            slack: SLACK,
             max_receives: MAX_RECEIVES,
             rest_within: REST_WITHIN,
             mutation: Mutation::NONE,
         })
+    }
+}
+
+/// A steady load of one flow's events, each about another entity.
+#[derive(Clone, Debug)]
+pub struct SteadyLoad {
+    /// The flow.
+    pub flow: &'static str,
+    /// How many events are sent.
+    pub events: u64,
+    /// The time between two of them.
+    pub every: Duration,
+}
+
+impl Simulation {
+    /// Steady loads before so many containers, with nothing going wrong; or nothing, if a flow has no recipe.
+    pub fn steady(&self, loads: &[SteadyLoad], containers: usize) -> Option<RunSetup> {
+        let scenario = &self.scenario;
+        let mut senders = Vec::new();
+        for SteadyLoad { flow, events, every } in loads {
+            let flow = scenario.flows().find(|known| known.name == *flow)?;
+            senders.extend((0..*events).map(|number| Sender {
+                posts: vec![scenario.post(flow, number, number % scenario.entities, None)],
+                first_at: every.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)),
+                again_after: Vec::new(),
+            }));
+        }
+        let calm = self.calm(loads.first()?.flow, FaultPlan::Random)?;
+        Some(RunSetup { senders, containers, slack: BUSY_SLACK, operators: 0, ..calm })
     }
 }
 
@@ -125,6 +171,8 @@ enum Theme {
     Approved,
     /// Much that died of one cause, which passes.
     Parked,
+    /// Partners that hang, before more containers than may wait for one of them.
+    Hanging,
     /// Events that may be one, because they are close in time.
     Close,
     Anything,
@@ -138,6 +186,7 @@ impl Theme {
             2 => Theme::Approved,
             3 | 4 => Theme::Parked,
             5 => Theme::Close,
+            6 => Theme::Hanging,
             _ => Theme::Anything,
         }
     }
@@ -148,6 +197,7 @@ impl Theme {
             Theme::Pressed => partners.any(|partner| partner.pressure.is_limited()),
             Theme::Guarded => flow.contact.is_some(),
             Theme::Approved => flow.approval.is_some(),
+            Theme::Hanging => flow.effects.iter().any(|effect| effect.guarantee.allows_repetition()),
             Theme::Close => flow.key.window.is_some(),
             Theme::Parked | Theme::Anything => true,
         }

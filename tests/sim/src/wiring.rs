@@ -1,5 +1,6 @@
 //! How a container is wired: the models outside of it, its ports over them, and the function that gets the ports.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use intake::Intake;
@@ -25,7 +26,7 @@ use shared::model::{
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::{Board, Switchboard};
 
-use crate::containers::LEASE;
+use crate::containers::{LEASE, PROCESSOR_TIMEOUT};
 use crate::mutation::Mutation;
 use crate::partner::{OpeningConduct, Partner};
 use crate::ports::{Seat, SimBoard, SimLedger, SimPartners, SimQueue, SimTables, SimWindows, SkewedClock};
@@ -112,6 +113,7 @@ pub(crate) struct ContainerStart {
     pub(crate) skew_millis: i64,
     pub(crate) mood: f64,
     pub(crate) opening: Option<OpeningConduct>,
+    pub(crate) hanging: BTreeSet<String>,
     pub(crate) mutation: Mutation,
 }
 
@@ -144,7 +146,7 @@ impl ContainerStart {
         let tables = self.tables();
         let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone() };
         let (partner, mood, opening) = (Arc::clone(&models.partner), self.mood, self.opening);
-        let partners = SimPartners { seat: seat.clone(), partner, mood, opening };
+        let partners = SimPartners { seat: seat.clone(), partner, mood, opening, hanging: self.hanging.clone() };
         let ports = ContainerPorts {
             admissions: Box::new(ledger.clone()),
             windows: Box::new(SimWindows { seat: seat.clone(), windows: models.windows.clone() }),
@@ -195,6 +197,7 @@ impl ContainerStart {
         let chance = self.seat.scheduler.new_chance();
         Processor {
             lease: LEASE,
+            timeout: PROCESSOR_TIMEOUT,
             ledger: ports.claims,
             visibility: ports.visibility,
             dead_letters: ports.dead_letters,
@@ -212,6 +215,7 @@ impl ContainerStart {
             gate: Gate::new(ports.partner_limits, ports.slots, ports.breakers, Box::new(chance.clone())),
             secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
             partners: ports.partners,
+            sleep: Box::new(self.seat.clone()),
             clock: Box::new(self.clock()),
             chance: Box::new(chance),
             flows: self.version.flows,

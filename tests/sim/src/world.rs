@@ -24,9 +24,6 @@ use crate::senders::SECRET;
 use crate::timeline::Who;
 use crate::wiring::{ContainerStart, Models};
 
-/// How long a mapping takes to notice a message.
-const SLACK: Duration = Duration::from_millis(400);
-
 /// A run under way.
 pub(crate) struct SimWorld {
     pub(crate) scheduler: Arc<Scheduler>,
@@ -38,6 +35,8 @@ pub(crate) struct SimWorld {
     /// Which version of the flows new containers have.
     deployed: usize,
     invocations: u64,
+    /// How many batches of events were handled.
+    pub(crate) batches: usize,
     /// How often the schedule came.
     pub(crate) schedules: u32,
     /// When the queue of events and that of dead letters are polled next.
@@ -72,8 +71,20 @@ impl SimWorld {
         // One more closes: it comes at the end.
         let operators = (0..=setup.operators).map(|_| SimOperator::default()).collect();
         let (containers, polls) = (BTreeMap::new(), [None; 2]);
-        let (deployed, invocations, schedules) = (0, 0, 0);
-        SimWorld { scheduler, oracle, models, setup, operators, containers, deployed, invocations, schedules, polls }
+        let (deployed, invocations, batches, schedules) = (0, 0, 0, 0);
+        SimWorld {
+            scheduler,
+            oracle,
+            models,
+            setup,
+            operators,
+            containers,
+            deployed,
+            invocations,
+            batches,
+            schedules,
+            polls,
+        }
     }
 
     /// Starts the containers, and puts the first things on the agenda.
@@ -144,6 +155,8 @@ impl SimWorld {
         RunReport {
             violation: self.scheduler.violation(),
             calls: self.scheduler.calls(),
+            settled: self.oracle.settled_events(),
+            batches: self.batches,
             timeline: self.scheduler.timeline(),
         }
     }
@@ -197,10 +210,10 @@ impl SimWorld {
         let mut sooner = Vec::new();
         for ((queue, actor), poll) in queues.into_iter().zip(self.polls) {
             let at = queue.next_receipt();
-            sooner.extend(at.filter(|at| poll.is_none_or(|poll| *at + SLACK < poll)).map(|at| (actor, at)));
+            sooner.extend(at.filter(|at| poll.is_none_or(|poll| *at + self.setup.slack < poll)).map(|at| (actor, at)));
         }
         for (actor, at) in sooner {
-            let slack = self.scheduler.between(Duration::ZERO, SLACK);
+            let slack = self.scheduler.between(Duration::ZERO, self.setup.slack);
             self.poll_at(actor, at.since(self.scheduler.now()) + slack);
         }
     }
@@ -296,6 +309,7 @@ impl SimWorld {
             skew_millis,
             mood: self.setup.profile.partner,
             opening: self.setup.opening,
+            hanging: self.setup.hanging.clone(),
             mutation: self.setup.mutation,
         };
         let function = match who {

@@ -144,7 +144,7 @@ async fn a_hundred_leases_lapse_at_once(slots: impl Slots) {
 }
 
 fn open(version: u64) -> BreakerState {
-    BreakerState { version, phase: Phase::Open { until: at(15) } }
+    BreakerState { version, phase: Phase::Open { until: at(15) }, slow_until: at(30) }
 }
 
 async fn a_breaker_that_nobody_wrote_is_unknown(breakers: impl Breakers) {
@@ -164,7 +164,7 @@ async fn a_breaker_comes_back_as_it_was_written(breakers: impl Breakers) {
     ];
     let mut seen = 0;
     for (phase, version) in phases.into_iter().zip([1, u64::MAX, 2, u64::MAX - 1]) {
-        let next = BreakerState { version, phase };
+        let next = BreakerState { version, phase, ..BreakerState::default() };
         assert_eq!(breakers.swap(&key, seen, &next, NOW).await, Ok(Swapped::Written));
         assert_eq!(breakers.read(&key).await, Ok(Some(next)));
         seen = version;

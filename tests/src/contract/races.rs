@@ -140,6 +140,7 @@ impl Arena {
         Processor {
             flows: self.flows.clone(),
             lease: LEASE,
+            timeout: LEASE,
             ledger: Box::new(self.ledger.clone()),
             visibility: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
             dead_letters: Box::new(SqsDeadLetters::new(&aws, self.queues.dead_letters_url())),
@@ -162,6 +163,7 @@ impl Arena {
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),
             latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
+            sleep: Box::new(SystemClock),
             clock: Box::new(SystemClock),
             chance: Box::new(SystemChance),
         }

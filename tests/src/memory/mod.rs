@@ -13,6 +13,7 @@ mod intake;
 mod invalid;
 mod lane;
 mod log;
+mod misfit;
 mod payload;
 mod pressure;
 mod processor;

@@ -116,11 +116,13 @@ impl World {
             gate,
             flows,
             lease: LEASE,
+            timeout: FUNCTION_TIMEOUT,
             ledger: Box::new(ledger.clone()),
             visibility: Box::new(events.clone()),
             dead_letters: Box::new(dead_letters.clone()),
             secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
             partners: Box::new(partners.clone()),
+            sleep: Box::new(clock.clone()),
             clock: Box::new(clock.clone()),
             chance: Box::new(chance),
         };

@@ -8,6 +8,7 @@
 //! - [`seeds`]: which flows a seed is about, and which mutant takes the product's place.
 //! - [`campaign`]: many seeds.
 //! - [`sweep`]: every fault at every call, one at a time.
+//! - [`slow_partner`]: a partner that hangs on every call, beside one that does not.
 //! - [`mutants`]: the protocol with one step broken: each must be caught.
 //!
 //! # To add
@@ -26,4 +27,5 @@ mod seeds;
 
 mod campaign;
 mod sweep;
+mod slow_partner;
 mod mutants;

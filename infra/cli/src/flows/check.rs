@@ -1,19 +1,22 @@
 //! `ledgerline flows check`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use shared::flows::{File, Flows, Problems};
 
+use crate::args::parse_duration;
 use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   ledgerline flows check                     checks the flows of the project that you are in
   ledgerline flows check infra/flows --json  prints JSON for scripts
-  ledgerline flows check --allow-unsigned    allows the scheme `none`, for local development only";
+  ledgerline flows check --allow-unsigned    allows the scheme `none`, for local development only
+  ledgerline flows check --processor-timeout 60s  checks for a stack whose ProcessorTimeout is 60";
 
 /// Check the flow files, and print every problem with its line.
 #[derive(Debug, Args)]
@@ -23,12 +26,18 @@ pub struct CheckArgs {
     /// Allow sources that do not sign. Never deploy such a source: anybody could send events as it.
     #[arg(long)]
     allow_unsigned: bool,
+    /// The ProcessorTimeout of the stack, into which every timeout must fit. Without it, the default of the
+    /// template.yaml beside the flows folder.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    processor_timeout: Option<Duration>,
 }
 
 impl CheckArgs {
     pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
-        let files = flows_folder::read(&flows_folder::find(self.folder)?)?;
-        let checked = check(&files, self.allow_unsigned);
+        let folder = flows_folder::find(self.folder)?;
+        let files = flows_folder::read(&folder)?;
+        let timeout = self.processor_timeout.unwrap_or_else(|| timeout_of_template(&folder));
+        let checked = check(&files, self.allow_unsigned, timeout);
         match &checked {
             _ if json => output::print_answer(json, &as_json(&checked), String::new)?,
             Ok(flows) => output::print_text(&(success(flows, files.len()) + &answers(flows)))?,
@@ -42,13 +51,27 @@ impl CheckArgs {
     }
 }
 
-/// The flows of the files, or every problem that they have.
-pub fn check(files: &[File], allow_unsigned: bool) -> Result<Flows, Problems> {
+/// The flows of the files, or every problem that they have where the processor has this long for a batch.
+pub fn check(files: &[File], allow_unsigned: bool, processor_timeout: Duration) -> Result<Flows, Problems> {
     let flows = Flows::parse(files)?;
+    flows.fit_into(files, processor_timeout)?;
     if !allow_unsigned {
         flows.deployable(files)?;
     }
     Ok(flows)
+}
+
+/// The ProcessorTimeout of a stack that is deployed from a template as we ship it.
+pub const SHIPPED_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The default of ProcessorTimeout in the template beside a flows folder. A folder of its own has none: then the
+/// shipped one.
+fn timeout_of_template(folder: &Path) -> Duration {
+    let template = std::fs::read_to_string(folder.join("../template.yaml")).unwrap_or_default();
+    let parameter = template.split_once("\n  ProcessorTimeout:\n").map(|(_, rest)| rest).unwrap_or_default();
+    let own = parameter.lines().take_while(|line| line.starts_with("    "));
+    let default = own.filter_map(|line| line.trim().strip_prefix("Default: ")?.parse().ok()).next();
+    default.map_or(SHIPPED_TIMEOUT, Duration::from_secs)
 }
 
 fn success(flows: &Flows, files: usize) -> String {

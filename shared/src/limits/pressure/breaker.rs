@@ -80,6 +80,9 @@ pub struct BreakerState {
     pub version: u64,
     /// The breaker's phase.
     pub phase: Phase,
+    /// The moment until which the partner counts as slow: a call took long, and held its batch.
+    #[serde(default = "never")]
+    pub slow_until: Timestamp,
 }
 
 /// The phase of a breaker.
@@ -148,9 +151,14 @@ pub(super) enum BreakerEntry {
 /// The longest wait while probes are out: they come back any moment.
 const PROBES_ARE_OUT: Duration = Duration::from_secs(3);
 
+/// Before any partner was slow.
+const fn never() -> Timestamp {
+    Timestamp::from_millis(0)
+}
+
 impl Default for BreakerState {
     fn default() -> Self {
-        BreakerState { version: 0, phase: Phase::healthy() }
+        BreakerState { version: 0, phase: Phase::healthy(), slow_until: never() }
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) struct ContainerBreakers {
 /// The number of tries to write a breaker while other containers write it, too.
 const MAX_TRIES: usize = 4;
 
+/// How much sooner the mark of a slow partner may end than the newest slow call says: a write less for each.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+
 /// The delay of a call that wanted to be a probe when all tries failed.
 const CROWDED: Duration = Duration::from_secs(1);
 
@@ -124,6 +127,29 @@ impl ContainerBreakers {
         change
     }
 
+    /// Whether some container found the partner slow, as this one last saw it.
+    pub(super) fn is_slow(&self, integration: &str, now: Timestamp) -> bool {
+        self.view(integration).try_lock().is_some_and(|view| now < view.state.slow_until)
+    }
+
+    /// Tells all containers that the partner is slow until then, unless they know it for nearly as long.
+    pub(super) async fn mark_slow(&self, integration: &str, until: Timestamp, chance: &dyn Chance, now: Timestamp) {
+        let view = self.view(integration);
+        let mut view = view.lock().await;
+        for _ in 0..MAX_TRIES {
+            if view.state.slow_until + KNOWN_FOR >= until || view.alone(now) {
+                return;
+            }
+            let (seen, version) = (view.state.version, chance.bits().max(1));
+            let state = BreakerState { version, slow_until: until, ..view.state.clone() };
+            match self.breakers.swap(&key(integration), seen, &state, now).await {
+                Ok(Swapped::Written) => view.saw(state, now),
+                Ok(Swapped::Moved(found)) => view.saw(found.unwrap_or_default(), now),
+                Err(_) => view.unreachable(now),
+            }
+        }
+    }
+
     /// Writes the phase that `next` makes of the current one. `None` if there is no next phase, or
     /// if other containers were faster at every try.
     ///
@@ -139,7 +165,8 @@ impl ContainerBreakers {
     ) -> Option<Option<BreakerChange>> {
         for _ in 0..MAX_TRIES {
             let seen = view.state.clone();
-            let state = BreakerState { version: chance.bits().max(1), phase: next(&seen.phase)? };
+            let phase = next(&seen.phase)?;
+            let state = BreakerState { version: chance.bits().max(1), phase, ..seen.clone() };
             let change = change(&seen.phase, &state.phase);
             if view.alone(now) {
                 view.adopt(state);

@@ -1,7 +1,7 @@
 //! Slots, from one container's side.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::gate::{Deferral, DeferralReason};
@@ -12,7 +12,7 @@ use crate::limits::pressure::{Slots, Taken};
 
 /// The slots as one container takes and gives them back. It does not ask for slots that are known to be taken.
 pub(super) struct ContainerSlots {
-    slots: Box<dyn Slots>,
+    slots: Arc<dyn Slots>,
     /// The integrations whose slots are not asked for, until when and why. Integrations are configured, so there
     /// are few.
     quiet: Mutex<HashMap<String, (Timestamp, DeferralReason)>>,
@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(1);
 const MAX_TRIES: usize = 4;
 
 impl ContainerSlots {
-    pub(super) fn new(slots: Box<dyn Slots>) -> Self {
+    pub(super) fn new(slots: Arc<dyn Slots>) -> Self {
         Self { slots, quiet: Mutex::default() }
     }
 

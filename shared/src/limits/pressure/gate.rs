@@ -1,11 +1,13 @@
 //! The gate: permits to call a partner.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::Breaker;
 use super::config::Pressure;
 use super::container_breakers::ContainerBreakers;
 use super::container_slots::ContainerSlots;
+use super::slow_partners::SlowPartners;
 use crate::base::errors::Unavailable;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
@@ -32,6 +34,8 @@ pub enum DeferralReason {
     RateSpent,
     /// All slots are taken.
     ConcurrencyFull,
+    /// The partner is slow, and holds as many batches as it may.
+    PartnerSlow,
     /// The limits did not answer.
     LimitsUnavailable,
     /// The contact's quiet hours have not ended.
@@ -50,6 +54,7 @@ impl DeferralReason {
             DeferralReason::BreakerOpen => "breaker open",
             DeferralReason::RateSpent => "rate spent",
             DeferralReason::ConcurrencyFull => "concurrency full",
+            DeferralReason::PartnerSlow => "partner slow",
             DeferralReason::LimitsUnavailable => "limits unavailable",
             DeferralReason::QuietHours => "quiet hours",
             DeferralReason::ContactsUnavailable => "contacts unavailable",
@@ -87,6 +92,8 @@ pub enum BreakerChange {
 pub struct Permit {
     integration: String,
     slot: Option<String>,
+    /// Whether the call is one of a slow partner's round.
+    in_round: bool,
     breaker: Option<Breaker>,
     probe: Option<u64>,
 }
@@ -95,6 +102,7 @@ pub struct Permit {
 pub struct Gate {
     limiter: Limiter,
     slots: ContainerSlots,
+    slow: SlowPartners,
     breakers: ContainerBreakers,
     chance: Box<dyn Chance>,
 }
@@ -111,9 +119,10 @@ impl Gate {
         breakers: Box<dyn Breakers>,
         chance: Box<dyn Chance>,
     ) -> Self {
-        let (limiter, slots, breakers) =
-            (Limiter::new(limits), ContainerSlots::new(slots), ContainerBreakers::new(breakers));
-        Self { limiter, slots, breakers, chance }
+        let slots: Arc<dyn Slots> = Arc::from(slots);
+        let (slow, slots) = (SlowPartners::new(Arc::clone(&slots)), ContainerSlots::new(slots));
+        let (limiter, breakers) = (Limiter::new(limits), ContainerBreakers::new(breakers));
+        Self { limiter, slots, slow, breakers, chance }
     }
 
     /// Gives a permit for one call of at most `timeout`, or says how long to wait.
@@ -129,7 +138,8 @@ impl Gate {
     ) -> Result<Permit, Deferral> {
         let hold = timeout + AROUND_THE_CALL;
         let breaker = pressure.breaker;
-        let mut permit = Permit { integration: integration.to_owned(), slot: None, breaker, probe: None };
+        let mut permit =
+            Permit { integration: integration.to_owned(), slot: None, in_round: false, breaker, probe: None };
         let half_open = match &breaker {
             Some(breaker) => self.breakers.look(integration, breaker, hold, now).await?,
             None => false,
@@ -137,18 +147,19 @@ impl Gate {
         if pressure.concurrency.is_some() {
             self.slots.look(integration, now)?;
         }
-        if let Some(rate) = &pressure.rate {
-            self.draw(integration, rate, now).await?;
+        if self.is_slow(integration, now) {
+            self.slow.enter(integration, hold, &*self.chance, now).await?;
+            permit.in_round = true;
         }
-        if let Some(limit) = pressure.concurrency {
-            let holder = format!("{:016x}", self.chance.bits());
-            permit.slot = Some(self.slots.take(integration, holder, limit, now + hold, now).await?);
+        if let Err(deferral) = self.draw_and_take(&mut permit, pressure, hold, now).await {
+            self.give(&permit, now).await;
+            return Err(deferral);
         }
         if let (Some(breaker), true) = (&breaker, half_open) {
             match self.breakers.probe(integration, breaker, hold, &*self.chance, now).await {
                 Ok(probe) => permit.probe = probe,
                 Err(deferral) => {
-                    self.give(&permit).await;
+                    self.give(&permit, now).await;
                     return Err(deferral);
                 }
             }
@@ -160,12 +171,45 @@ impl Gate {
     ///
     /// It never fails: a slot that could not be given back lapses, and so does a probe.
     pub async fn leave(&self, permit: Permit, ended: CallEnd, now: Timestamp) -> Option<BreakerChange> {
-        self.give(&permit).await;
+        self.give(&permit, now).await;
         let breaker = permit.breaker?;
         match permit.probe {
             Some(round) => self.breakers.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
             None => self.breakers.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
         }
+    }
+
+    /// Learns of a call that takes long, while it does: it is under way for [`SLOW`](super::SLOW).
+    ///
+    /// All containers learn it with their next read of the breaker, if the partner has one.
+    pub async fn learn_slow(&self, integration: &str, pressure: &Pressure, now: Timestamp) {
+        let until = self.slow.learn(integration, now);
+        if pressure.breaker.is_some() {
+            self.breakers.mark_slow(integration, until, &*self.chance, now).await;
+        }
+    }
+
+    /// Whether a partner was slow lately. Its calls may be deferred, whatever its limits.
+    pub fn is_slow(&self, integration: &str, now: Timestamp) -> bool {
+        self.slow.knows(integration, now) || self.breakers.is_slow(integration, now)
+    }
+
+    /// Draws from the rate, and takes a slot.
+    async fn draw_and_take(
+        &self,
+        permit: &mut Permit,
+        pressure: &Pressure,
+        hold: Duration,
+        now: Timestamp,
+    ) -> Result<(), Deferral> {
+        if let Some(rate) = &pressure.rate {
+            self.draw(&permit.integration, rate, now).await?;
+        }
+        if let Some(limit) = pressure.concurrency {
+            let holder = format!("{:016x}", self.chance.bits());
+            permit.slot = Some(self.slots.take(&permit.integration, holder, limit, now + hold, now).await?);
+        }
+        Ok(())
     }
 
     async fn draw(&self, integration: &str, rate: &Rate, now: Timestamp) -> Result<(), Deferral> {
@@ -178,7 +222,10 @@ impl Gate {
         }
     }
 
-    async fn give(&self, permit: &Permit) {
+    async fn give(&self, permit: &Permit, now: Timestamp) {
+        if permit.in_round {
+            self.slow.leave(&permit.integration, now).await;
+        }
         if let Some(holder) = &permit.slot {
             self.slots.give(&permit.integration, holder).await;
         }

@@ -7,7 +7,7 @@
 //!
 //! | configured | a call costs |
 //! |---|---|
-//! | nothing | nothing |
+//! | nothing | nothing while the partner is quick; a slow one as `concurrency` does, once a batch, see [`SLOW`] |
 //! | `rate` | no write while a lease of tokens lasts, see [`limit`](crate::limits::rates) |
 //! | `concurrency` | a write to take a slot and one to give it back, see [`SlotLeases`] |
 //! | `breaker` | a read each three seconds and container; writes only in trouble, see [`BreakerState`] |
@@ -30,9 +30,11 @@ mod gate;
 mod properties;
 mod slots;
 mod container_slots;
+mod slow_partners;
 mod breaker_view;
 
 pub use breaker::{Breaker, BreakerState, Breakers, Phase, Swapped};
 pub use config::Pressure;
 pub use gate::{BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit};
 pub use slots::{SlotLeases, Slots, TakeSlot, Taken};
+pub use slow_partners::{BATCHES_HELD, SLOW, SLOW_FOR};

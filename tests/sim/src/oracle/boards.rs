@@ -42,7 +42,9 @@ impl Oracle {
 
     /// A container starts, and knows nothing.
     pub(crate) fn started(&self, who: Who) {
-        self.seen().knows.remove(&who);
+        let mut seen = self.seen();
+        seen.knows.remove(&who);
+        seen.slow_calls.forget(who);
     }
 
     /// A container asked for the board: its version, if there was an answer.

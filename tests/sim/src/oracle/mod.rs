@@ -15,6 +15,7 @@ mod payloads;
 mod plans;
 mod results;
 mod rows;
+mod shares;
 mod stale;
 mod windows;
 
@@ -49,6 +50,8 @@ pub(crate) const ATTEMPTS: &str = "attempts";
 pub(crate) const RETRY_BUDGET: &str = "retry-budget";
 /// A partner has no more calls at once than it bears.
 pub(crate) const CONCURRENCY: &str = "concurrency";
+/// A partner that is known to be slow holds no more batches than its share.
+pub(crate) const SHARE: &str = "share";
 /// A partner is not called more often than it bears.
 pub(crate) const RATE: &str = "rate";
 /// Rows change only as the ledger's diagram says, and neither epoch nor step goes back.
@@ -156,6 +159,9 @@ struct Seen {
     /// What operators planned, by the plans' names.
     plans: BTreeMap<String, BTreeMap<EventId, plans::PlannedReplay>>,
     windows: windows::SentWindows,
+    slow_calls: shares::SlowCalls,
+    /// When each settled event was received, and how long it took, by flow.
+    settled: BTreeMap<String, Vec<(Timestamp, std::time::Duration)>>,
 }
 
 /// What is known of one event.
@@ -273,6 +279,7 @@ impl Oracle {
     pub(crate) fn observe(&self, scheduler: &Scheduler, stalled: bool) {
         for change in self.ledger.take_changes() {
             self.received(&change);
+            self.settles(&change, scheduler.now());
             report(scheduler, self.verdicts_stand(&change));
             report(scheduler, self.applies(&change));
             report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));

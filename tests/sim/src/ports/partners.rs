@@ -1,5 +1,6 @@
 //! Calls to partners, one step at a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct SimPartners {
     /// How often a partner misbehaves.
     pub(crate) mood: f64,
     pub(crate) opening: Option<OpeningConduct>,
+    /// The partners that never answer, and never recover.
+    pub(crate) hanging: BTreeSet<String>,
 }
 
 #[async_trait]
@@ -45,6 +48,7 @@ impl Partners for SimPartners {
             return Err(NoAnswer::NotSent("cannot connect".into()));
         }
         let connection = self.partner.arrive(&arrival, &self.seat);
+        self.seat.oracle.begins(&arrival, &self.seat);
         self.seat.scheduler.note(self.seat.who, "call", &about, &conduct.to_string(), fault);
         let answer = self.behave(&arrival, conduct, left).await;
         drop(connection);
@@ -52,6 +56,7 @@ impl Partners for SimPartners {
             self.seat.crash().await;
         }
         self.seat.latency().await;
+        self.seat.oracle.ends(&arrival, self.seat.scheduler.now().since(asked_at), &self.seat);
         answer
     }
 }
@@ -60,6 +65,7 @@ impl SimPartners {
     fn conduct(&self, arrival: &Arrival, fault: Option<Fault>) -> Conduct {
         let opening = self.opening.filter(|opening| self.seat.scheduler.elapsed() < opening.lasts);
         match (fault, opening) {
+            _ if self.hanging.contains(&arrival.integration) => Conduct::Hang { late: None },
             (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(0) },
             (Some(Fault::Echo), _) => Conduct::Hang { late: Some(100) },
             (_, Some(opening)) => opening.conduct,

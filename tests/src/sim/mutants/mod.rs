@@ -42,7 +42,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 66] = [
+pub(super) static ALL: [Mutant; 67] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -105,6 +105,10 @@ pub(super) static ALL: [Mutant; 66] = [
     Mutant { flows: Some(&HASTY), ..Mutant::named("a lookup does not wait") },
     Mutant::ports("the retry budget is not asked", |p, _| ContainerPorts { budgets: Box::new(others::Generous), ..p }),
     Mutant::ports("the slots are not asked", |p, _| ContainerPorts { slots: Box::new(others::Generous), ..p }),
+    Mutant::ports("a slow partner takes every batch", |p, _| ContainerPorts {
+        slots: Box::new(others::NoShares(p.slots)),
+        ..p
+    }),
     Mutant::ports("the rate is not asked", |p, _| ContainerPorts { partner_limits: Box::new(others::Generous), ..p }),
     Mutant::ports("the payload of a dead letter is not kept", |p, _| ContainerPorts {
         records: CarelessRecords::over(p.records, How::KeepsNoPayload),
@@ -230,6 +234,11 @@ pub(super) static ALL: [Mutant; 66] = [
         ..p
     }),
 ];
+
+/// The mutation of this name.
+pub(super) fn mutation_named(name: &str) -> Mutation {
+    ALL.iter().find(|mutant| mutant.name == name).expect("a mutant of this name").mutation
+}
 
 impl Mutant {
     const fn named(name: &'static str) -> Self {

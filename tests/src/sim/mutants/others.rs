@@ -149,3 +149,17 @@ impl Limits for Generous {
         Ok(Drawn::Taken(Tat::LONG_AGO))
     }
 }
+
+/// A slow partner holds as many batches as it gets.
+pub(super) struct NoShares(pub(super) Box<dyn Slots>);
+
+#[async_trait]
+impl Slots for NoShares {
+    async fn take(&self, slots: &str, take: &TakeSlot) -> Result<Taken, Unavailable> {
+        if slots.starts_with("batches/") { Ok(Taken::Yours) } else { self.0.take(slots, take).await }
+    }
+
+    async fn give(&self, slots: &str, holder: &str) -> Result<(), Unavailable> {
+        self.0.give(slots, holder).await
+    }
+}

@@ -1,0 +1,51 @@
+//! Whether the time-outs of integrations fit into an invocation of the processor.
+//!
+//! An invocation begins no call that it could not wait for: the outcome would be unknown. So a time-out that is longer
+//! than an invocation would never be called at all.
+
+use std::time::Duration;
+
+use super::parse::{File, Problem, Problems};
+use super::{Flow, Flows};
+use crate::base::wrong::{Wrong, step};
+
+/// The part of an invocation that no call may use: its first reads and the claim, and the last writes.
+pub const AROUND_A_CALL: Duration = Duration::from_secs(1);
+
+/// The time-out of an integration that does not fit into an invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the timeout of `{integration}` is {} s, and must be at most {} s: the processor has {} s for a batch \
+     (ProcessorTimeout)", timeout.as_secs_f64(), most.as_secs_f64(), (*most + AROUND_A_CALL).as_secs_f64()
+)]
+pub struct OverlongTimeout<'f> {
+    /// The integration.
+    pub integration: &'f str,
+    /// Its time-out.
+    pub timeout: Duration,
+    /// The longest time-out that fits.
+    pub most: Duration,
+}
+
+impl Flows {
+    /// The integrations whose time-outs do not fit into an invocation of this length.
+    pub fn misfits(&self, invocation: Duration) -> impl Iterator<Item = OverlongTimeout<'_>> {
+        let most = invocation.saturating_sub(AROUND_A_CALL);
+        let longer = self.integrations().filter(move |(_, partner)| partner.timeout > most);
+        longer.map(move |(integration, partner)| OverlongTimeout { integration, timeout: partner.timeout, most })
+    }
+
+    /// The first effect's integration whose time-out does not fit into an invocation of this length, if a flow has one.
+    pub fn misfit_of(&self, flow: &Flow, invocation: Duration) -> Option<OverlongTimeout<'_>> {
+        let calls =
+            |misfit: &OverlongTimeout<'_>| flow.effects.iter().any(|e| e.integration() == Some(misfit.integration));
+        self.misfits(invocation).find(calls)
+    }
+
+    /// Checks that every time-out, read from these files, fits into an invocation of this length.
+    pub fn fit_into(&self, files: &[File], invocation: Duration) -> Result<(), Problems> {
+        let wrong = self.misfits(invocation).map(|m| Wrong::at(step(m.integration) + "/timeout", m.to_string()));
+        let problems: Vec<Problem> = wrong.map(|wrong| Problem::locate(files, "integrations.yaml", &wrong)).collect();
+        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+    }
+}
