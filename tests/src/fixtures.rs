@@ -1,6 +1,7 @@
 //! The shipped flows and real payloads.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -83,7 +84,9 @@ pub(crate) fn event(event_id: &str) -> Event {
 pub(crate) fn claim_of(event: &Event, now: Timestamp, first: &[&str]) -> Claim {
     let first = first.iter().map(|effect| (*effect).to_owned()).collect();
     let (replay, fingerprint) = (event.replay, event.fingerprint.clone());
-    Claim { now, lease: LEASE, replay, fingerprint, first }
+    static CLAIMS: AtomicU64 = AtomicU64::new(0);
+    let holder = CLAIMS.fetch_add(1, Ordering::Relaxed).to_string();
+    Claim { now, lease: LEASE, holder, replay, fingerprint, first }
 }
 
 /// The length of a lease.

@@ -18,7 +18,8 @@ use crate::work::{MessageFate, Run, Work};
 pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     let first = flow.map(|flow| first_intents(work, flow)).unwrap_or_default();
     let (replay, fingerprint) = (work.event.replay, work.event.fingerprint.clone());
-    let claim = Claim { now: work.now(), lease: work.processor.lease, replay, fingerprint, first };
+    let holder = format!("{:016x}", work.processor.chance.bits());
+    let claim = Claim { now: work.now(), lease: work.processor.lease, holder, replay, fingerprint, first };
     match work.processor.ledger.claim(&work.event.id, &claim).await {
         Ok(Ok(lease)) => settle(work, flow, lease).await,
         Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,

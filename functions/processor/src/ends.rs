@@ -14,7 +14,7 @@ use shared::ledger::{Closed, Death, Lease, Reason, State};
 use shared::limits::pressure::Deferral;
 use shared::operate::metric::Fact;
 use shared::operate::stale_guard;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::work::{MessageFate, Processor, Run, Work};
 
@@ -62,12 +62,19 @@ pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, Wri
 
 /// Closes the event: every effect is done. One that the flow had when it was called, and has no more, may be in doubt.
 pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
-    let Run { work, flow, lease, .. } = run;
+    let Run { work, flow, lease, permits } = run;
     if lease.row().in_doubt() {
         let error = "the flow no longer has the effect that is in doubt";
         return bury(work, lease, None, Reason::UnknownOutcome, error).await;
     }
-    stale_guard::apply(&*work.processor.latest, flow, work.event, lease.row().received_at, work.now()).await?;
+    let applied =
+        stale_guard::apply(&*work.processor.latest, flow, work.event, lease.row().received_at, work.now()).await;
+    if let Err(error) = applied {
+        let (event, flow_name, trace_id) = work.ids();
+        let told = "what was applied last was not noted; the event is done, and is settled when it comes back in 10 s";
+        warn!(event, flow = flow_name, trace_id, %error, "{told}");
+        return retry(Run { work, flow, lease, permits }, OUTAGE_DELAY).await;
+    }
     close(work, lease.succeed(flow.ttl, work.now())).await?;
     count_settled(work, &flow.name, State::Succeeded);
     Ok(MessageFate::Done)

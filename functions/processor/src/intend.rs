@@ -1,13 +1,15 @@
 //! Intents of effects, written before the calls: conditions, permits, caps.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use serde_json::json;
 use shared::base::errors::WriteError;
-use shared::effects::cap::{self, Count, CountError};
+use shared::effects::cap::{self, Count, CountError, Counter};
 use shared::flows::template::TemplateError;
 use shared::flows::{Cap, Effect, Flow};
-use shared::ledger::{Entry, Lease, Reason};
+use shared::ledger::{Lease, Reason};
 
 use crate::ends::Stop;
 use crate::look_up::give_up;
@@ -48,7 +50,7 @@ fn skip<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<bool, Stop<'r>>
     let Run { work, flow, lease, .. } = run;
     let mut skipped = false;
     for effect in effects {
-        if lease.row().effects.get(&effect.id).is_some_and(Entry::in_doubt) {
+        if lease.row().effects.get(&effect.id).is_some_and(|entry| entry.in_doubt()) {
             continue;
         }
         if lease.row().safe && flow.skips_in_safe_mode(effect) {
@@ -79,9 +81,9 @@ async fn record_intents<'r>(run: &mut Run<'r>, effects: &[&Effect]) -> Result<Op
     let mut intending = lease.clone();
     effects.iter().for_each(|effect| intending.intend(effect, work.now()));
     if flow.caps().next().is_none() {
-        work.processor.ledger.record(&intending).await?;
+        let recorded = work.processor.ledger.record(&intending).await;
         *lease = intending;
-        return Ok(None);
+        return recorded.map(|()| None);
     }
     for _ in 0..COUNT_TRIES {
         let counts = match counts(work, flow, lease).await? {
@@ -94,7 +96,10 @@ async fn record_intents<'r>(run: &mut Run<'r>, effects: &[&Effect]) -> Result<Op
                 return Ok(None);
             }
             Err(CountError::Moved) => continue,
-            Err(CountError::Write(error)) => return Err(error),
+            Err(CountError::Write(error)) => {
+                *lease = intending;
+                return Err(error);
+            }
         }
     }
     // Many events reach the same entity at once. This one can as well be tried in a moment.
@@ -103,7 +108,9 @@ async fn record_intents<'r>(run: &mut Run<'r>, effects: &[&Effect]) -> Result<Op
 
 /// A place for this event under each of the flow's caps.
 async fn counts<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Result<Result<Vec<Count>, Stop<'r>>, WriteError> {
-    let mut counts = Vec::new();
+    let mut counts: Vec<Count> = Vec::new();
+    // Caps on one channel share a counter, which is read and written once: a transaction takes no item twice.
+    let mut counters: BTreeMap<String, Counter> = BTreeMap::new();
     for cap in flow.caps() {
         let entity = match entity(work, flow, cap, lease) {
             Ok(entity) => entity,
@@ -111,8 +118,16 @@ async fn counts<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Result<Resul
         };
         let key = cap::key(&cap.channel, &entity);
         let now = work.now();
-        match work.processor.caps.read(&key).await?.take(cap.limit, cap.per, &work.event.id, now) {
-            Ok(counter) => counts.push(Count::new(key, counter, cap.per, now)),
+        let counter = match counters.entry(key.clone()) {
+            Entry::Occupied(read) => read.into_mut(),
+            Entry::Vacant(unread) => unread.insert(work.processor.caps.read(&key).await?),
+        };
+        match counter.has_room(cap.limit, cap.per, &work.event.id, now) {
+            Ok(()) if counts.iter().any(|count| count.key == key) => (),
+            Ok(()) => {
+                let longest = work.processor.flows.longest_cap(&cap.channel).max(cap.per);
+                counts.push(Count::new(key, counter.with_place(longest, &work.event.id, now), longest, now));
+            }
             Err(full) => {
                 let facts = json!({
                     "channel": cap.channel, "limit": cap.limit, "per_seconds": cap.per.as_secs(),

@@ -21,6 +21,13 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     };
     let flow = processor.flows.flow(&event.flow);
     let work = Work { processor, message, event: &event, deadline, board: board(processor).await };
+    // A pause that it cannot see must hold all the same.
+    if !work.board.is_known() {
+        let (event, flow, trace_id) = work.ids();
+        info!(event, flow, trace_id, "the switchboard was never read here; the message comes back in a minute");
+        processor.metrics.put(&Fact::StoodStill);
+        return MessageFate::RedeliverAfter(STANDSTILL);
+    }
     let never = flow.is_some_and(|flow| work.misfit(flow).is_some());
     if !never && !work.has_time(flow) {
         return MessageFate::RedeliverAfter(Duration::ZERO);
@@ -30,6 +37,10 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     info!(event = %event.id, flow = event.flow, replay, ?fate, trace_id, "the message was processed");
     fate
 }
+
+/// The delay of a message while a container stands still: others may work on it meanwhile. A shorter one would use up
+/// the receives of the message before the switchboard is back.
+const STANDSTILL: Duration = Duration::from_secs(60);
 
 /// The switchboard in force. Each problem of the newest one is reported once.
 async fn board(processor: &Processor) -> Arc<InForce> {

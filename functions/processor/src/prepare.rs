@@ -16,6 +16,7 @@ use shared::effects::request::pick_values;
 use shared::flows::template::Path;
 use shared::flows::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::ledger::plan::Plan;
+use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Lease, Reason, Row};
 use shared::limits::pressure::{Deferral, DeferralReason};
 use shared::operate::{approval, stale_guard};
@@ -168,7 +169,14 @@ async fn approve<'r>(
     }
     // The payload first, so that every listed event can be approved. It is kept under its own replay number: an approval
     // that is still under way deletes the payload of the number that it sent.
-    work.processor.records.keep(work.event, (now + UNSETTLED_RETENTION).secs()).await?;
+    if let Err(error) = work.processor.records.keep(work.event, (now + UNSETTLED_RETENTION).secs()).await {
+        let (event, flow, trace_id) = work.ids();
+        warn!(event, flow, trace_id, %error, "the payload was not kept; the question is asked when the event comes back in 10 s");
+        if !asked {
+            lease.withdraw_question(work.now());
+        }
+        return Ok(Some(Stop::Retry(OUTAGE_DELAY)));
+    }
     let posted = if asked { "asked before".into() } else { post_question(work, flow, approval, &plan, until).await };
     Ok(Some(Stop::AwaitApproval { posted }))
 }

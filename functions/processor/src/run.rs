@@ -1,7 +1,10 @@
 //! The loop: the lease's next step, until something ends the run.
 
-use shared::base::errors::WriteError;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Doubt, Next, Reason};
+
+use tracing::warn;
 
 use crate::call::call;
 use crate::ends::{Stop, end, succeed};
@@ -35,13 +38,26 @@ pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
                 prepared = true;
                 prepare(&mut run).await?
             }
-            (Next::Intend(effects), None) => intend(&mut run, &effects).await?,
+            (Next::Intend(effects), None) => match intend(&mut run, &effects).await {
+                Ok(stop) => stop,
+                // What was done before is not written yet: that write comes with these intents. Whether they landed or
+                // not, the event's next row takes them back.
+                Err(WriteError::Unavailable(error)) => Some(keep_what_is_done(&run, &error)),
+                Err(error @ WriteError::Fenced) => return Err(error),
+            },
             (Next::Call(effects), None) => call(&mut run, &effects).await?,
         };
         if let Some(stop) = stop {
             return end(run, stop).await;
         }
     }
+}
+
+/// A port did not answer between two effects. The row is closed with all that is known, and the event comes back.
+fn keep_what_is_done<'r>(run: &Run<'_>, error: &Unavailable) -> Stop<'r> {
+    let (event, flow, trace_id) = run.work.ids();
+    warn!(event, flow, trace_id, %error, "the next effects were not intended; the event is tried again in 10 s");
+    Stop::Retry(OUTAGE_DELAY)
 }
 
 fn is_expired(run: &Run<'_>) -> bool {

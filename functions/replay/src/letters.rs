@@ -4,6 +4,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
 use shared::adapters::lambda::{keep, received};
 use shared::arrival::event::Event;
+use shared::arrival::key;
 use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
@@ -31,6 +32,11 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
         let now = replay.clock.now();
         let (event, otherwise) = event_of(&letter, now);
         match park(replay, &event, otherwise, now).await {
+            Ok(LetterFate::MadeUp) => {
+                let trace_id = event.trace.id();
+                let told = "a dead letter was made up: its payload is not its event's; nothing was changed";
+                warn!(event = %event.id, flow = event.flow, trace_id, "{told}");
+            }
             Ok(taken) => {
                 let trace_id = event.trace.id();
                 info!(event = %event.id, flow = event.flow, trace_id, "{}", taken.told());
@@ -68,6 +74,7 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
         None => Row::unaccounted(event, otherwise, now).park(now),
         Some(row) if has_moved_on(row, event) => return Ok(LetterFate::Copy),
         Some(row) if is_superseded(row, event) => return Ok(LetterFate::Superseded),
+        Some(row) if is_made_up(row, event) => return Ok(LetterFate::MadeUp),
         // The queue gave up on the event while a worker still holds it. The lease ends before the letter
         // comes back.
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
@@ -86,6 +93,8 @@ enum LetterFate {
     Copy,
     /// Its event was worked on with another payload.
     Superseded,
+    /// Its payload is not the one that it names, or that its row stands for: our functions did not send it.
+    MadeUp,
 }
 
 impl LetterFate {
@@ -94,6 +103,7 @@ impl LetterFate {
             LetterFate::Parked => "a dead letter was taken in; its event is parked",
             LetterFate::Copy => "a dead letter was deleted: its event is settled, parked already, or replayed since",
             LetterFate::Superseded => "a dead letter was deleted: its event was worked on with another payload",
+            LetterFate::MadeUp => "a dead letter was made up",
         }
     }
 }
@@ -114,6 +124,16 @@ fn has_moved_on(row: &Row, event: &Event) -> bool {
 /// Letters of an older version are believed: a message from before a replay could claim the event then.
 fn is_superseded(row: &Row, event: &Event) -> bool {
     event.fingerprint.is_some() && !row.stands_for(event.replay, event.fingerprint.as_deref())
+}
+
+/// Whether the letter's payload has another fingerprint than the letter says, or, where it says none, than its row. Who
+/// may invoke this function could otherwise put any payload in the place of an event's own.
+fn is_made_up(row: &Row, event: &Event) -> bool {
+    let payload = key::fingerprint(&event.payload);
+    match &event.fingerprint {
+        Some(stated) => *stated != payload,
+        None => row.fingerprint != payload,
+    }
 }
 
 fn event_of(letter: &Received, now: Timestamp) -> (Event, Reason) {

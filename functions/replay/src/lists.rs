@@ -43,13 +43,22 @@ pub(crate) async fn reasons(replay: &Replay, filter: &Filter) -> Result<Value, F
 }
 
 /// The newest parked events, and where these are not all, the oldest, too: a batch takes those first, so an event
-/// that it crashed over is among them.
+/// that it crashed over is among them. Of those between, a part that begins anywhere: the schedule comes to each in time.
 pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
     let (mut rows, more) = newest(replay, &Filter::default()).await?;
     if more {
         let listed: BTreeSet<EventId> = rows.iter().map(|row| row.id.clone()).collect();
         let (oldest, _) = oldest(replay, &Filter::default()).await?;
-        rows.extend(oldest.into_iter().filter(|row| !listed.contains(&row.id)));
+        let between = oldest.last().and_then(|row| row.parked_at).zip(rows.last().and_then(|row| row.parked_at));
+        let middle = match between {
+            Some((since, until)) if since < until => {
+                let from = since + until.since(since).mul_f64(replay.chance.unit());
+                replay.records.waiting(from, until, Filter::MAX_SCANNED).await?
+            }
+            _ => Vec::new(),
+        };
+        let mut listed = listed;
+        rows.extend(oldest.into_iter().chain(middle).filter(|row| listed.insert(row.id.clone())));
     }
     Ok(rows)
 }

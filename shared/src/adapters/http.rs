@@ -18,6 +18,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use crate::effects::outcome::NoAnswer;
 use crate::effects::request::{PartnerRequest, Partners};
@@ -56,20 +57,23 @@ impl Partners for HttpPartners {
         let pool = self.pool.as_ref().map_err(NoAnswer::clone)?;
         let timeout = request.timeout;
         let call = build(self.url(&request), request).map_err(|error| NoAnswer::NotSent(error.to_string()))?;
-        match tokio::time::timeout(timeout, exchange(pool, call)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(NoAnswer::Lost(format!("timed out after {} ms", timeout.as_millis()))),
-        }
+        exchange(pool, call, timeout).await
     }
 }
 
-async fn exchange(pool: &Pool, call: Request<Full<Bytes>>) -> Result<PartnerAnswer, NoAnswer> {
-    let response = pool.request(call).await.map_err(|error| {
-        if error.is_connect() { NoAnswer::NotSent("cannot connect".into()) } else { NoAnswer::Lost("cut off".into()) }
-    })?;
+/// Sends the call, and reads its answer. A status that came in time is an answer, also if its body did not: what the
+/// partner did is said by then, unless its table or a result reads the body.
+async fn exchange(pool: &Pool, call: Request<Full<Bytes>>, timeout: Duration) -> Result<PartnerAnswer, NoAnswer> {
+    let over = Instant::now() + timeout;
+    let response = match timeout_at(over, pool.request(call)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) if error.is_connect() => return Err(NoAnswer::NotSent("cannot connect".into())),
+        Ok(Err(_)) => return Err(NoAnswer::Lost("cut off".into())),
+        Err(_) => return Err(NoAnswer::Lost(format!("timed out after {} ms", timeout.as_millis()))),
+    };
     let status = response.status().as_u16();
     let headers = headers(response.headers());
-    Ok(PartnerAnswer { status, headers, body: read(response).await })
+    Ok(PartnerAnswer { status, headers, body: timeout_at(over, read(response)).await.ok().flatten() })
 }
 
 /// The header fields that are text. Of one that comes twice, the last counts.
@@ -78,7 +82,7 @@ fn headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     text.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The body, unless it is too long, cut off or no JSON.
+/// The body, unless it is too long, cut off or no JSON. One that is too slow is dropped by its reader.
 async fn read(response: Response<Incoming>) -> Option<Value> {
     let bytes = Limited::new(response.into_body(), MAX_ANSWER).collect().await.ok()?.to_bytes();
     serde_json::from_slice(&bytes).ok()

@@ -56,18 +56,33 @@ pub fn key(channel: &str, entity: &str) -> String {
     format!("cap/{}", Parts::new("cap").and(channel).and(entity).hex())
 }
 
+/// The most places that are kept: more than the largest limit of a cap, so that no cap misses one.
+const MAX_PLACES: usize = 64;
+
 impl Counter {
-    /// The counter with a place for this event, if one is free.
-    pub fn take(&self, limit: u32, per: Duration, by: &EventId, now: Timestamp) -> Result<Counter, Full> {
-        let lately = |place: &&CapPlace| place.at + per > now && place.by != *by;
-        let mut places: Vec<CapPlace> = self.places.iter().filter(lately).cloned().collect();
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        if places.len() >= limit {
-            let first = places.iter().map(|place| place.at + per).min().unwrap_or(now);
-            return Err(Full { free_at: first });
+    /// Whether a place is free for this event under one cap. Several caps may share the counter, each with a window of
+    /// its own.
+    pub fn has_room(&self, limit: u32, per: Duration, by: &EventId, now: Timestamp) -> Result<(), Full> {
+        let others = self.places.iter().filter(|place| place.by != *by);
+        let mut moments: Vec<Timestamp> = others.map(|place| place.at).collect();
+        moments.sort_unstable_by(|one, other| other.cmp(one));
+        // The newest places decide: one is free when the last of as many as the limit has left the window.
+        let last = usize::try_from(limit).unwrap_or(usize::MAX).checked_sub(1);
+        match last.map_or(Some(now), |last| moments.get(last).copied()) {
+            Some(at) if at + per > now => Err(Full { free_at: at + per }),
+            _ => Ok(()),
         }
+    }
+
+    /// The counter with a place for this event. It keeps the places of the longest window that any cap on it has.
+    #[must_use]
+    pub fn with_place(&self, longest: Duration, by: &EventId, now: Timestamp) -> Counter {
+        let lately = |place: &&CapPlace| place.at + longest > now && place.by != *by;
+        let mut places: Vec<CapPlace> = self.places.iter().filter(lately).cloned().collect();
         places.push(CapPlace { by: by.clone(), at: now });
-        Ok(Counter { version: self.version + 1, places })
+        places.sort_by_key(|place| place.at);
+        places.drain(..places.len().saturating_sub(MAX_PLACES));
+        Counter { version: self.version + 1, places }
     }
 }
 
@@ -115,22 +130,48 @@ mod tests {
         EventId::named(n.to_string())
     }
 
+    /// The counter after an event found a place under the only cap.
+    fn taken(counter: &Counter, limit: u32, per: Duration, by: &EventId, now: Timestamp) -> Result<Counter, Full> {
+        counter.has_room(limit, per, by, now)?;
+        Ok(counter.with_place(per, by, now))
+    }
+
+    #[test]
+    fn a_short_window_takes_no_place_from_a_long_one() {
+        let hour = Duration::from_secs(3600);
+        let mut counter = Counter::default();
+        for n in 0..3 {
+            let now = at(0) + hour * 2 * n;
+            assert_eq!(counter.has_room(1, hour, &id(n), now), Ok(()), "one an hour");
+            counter = counter.with_place(DAY, &id(n), now);
+        }
+        assert_eq!(counter.has_room(3, DAY, &id(9), at(0) + hour * 6), Err(Full { free_at: at(0) + DAY }));
+        assert_eq!(counter.has_room(0, hour, &id(9), at(0) + DAY * 2), Err(Full { free_at: at(0) + DAY * 2 + hour }));
+    }
+
+    #[test]
+    fn a_counter_stays_small() {
+        let counter = (0..1000).fold(Counter::default(), |counter, n| counter.with_place(DAY, &id(n), at(n.into())));
+        assert_eq!(counter.places.len(), MAX_PLACES);
+        assert!(counter.has_room(50, DAY, &id(9999), at(1000)).is_err(), "the newest are kept");
+    }
+
     #[test]
     fn the_fourth_of_a_day_finds_no_place_until_the_first_is_a_day_old() {
         let mut counter = Counter::default();
         for n in 0..3 {
-            counter = counter.take(3, DAY, &id(n), at(u64::from(n))).expect("a place");
+            counter = taken(&counter, 3, DAY, &id(n), at(u64::from(n))).expect("a place");
         }
-        assert_eq!(counter.take(3, DAY, &id(9), at(10)), Err(Full { free_at: at(0) + DAY }));
-        assert!(counter.take(3, DAY, &id(9), at(0) + DAY).is_ok());
+        assert_eq!(taken(&counter, 3, DAY, &id(9), at(10)), Err(Full { free_at: at(0) + DAY }));
+        assert!(taken(&counter, 3, DAY, &id(9), at(0) + DAY).is_ok());
     }
 
     #[test]
     fn an_event_that_is_tried_again_moves_its_own_place() {
-        let counter = Counter::default().take(1, DAY, &id(1), at(0)).expect("a place");
-        let moved = counter.take(1, DAY, &id(1), at(3600)).expect("its own");
+        let counter = taken(&Counter::default(), 1, DAY, &id(1), at(0)).expect("a place");
+        let moved = taken(&counter, 1, DAY, &id(1), at(3600)).expect("its own");
         assert_eq!(moved.places, [CapPlace { by: id(1), at: at(3600) }]);
-        assert_eq!(moved.take(1, DAY, &id(2), at(3601)), Err(Full { free_at: at(3600) + DAY }));
+        assert_eq!(taken(&moved, 1, DAY, &id(2), at(3601)), Err(Full { free_at: at(3600) + DAY }));
     }
 
     proptest! {
@@ -143,7 +184,7 @@ mod tests {
             let (mut counter, mut now, mut reached) = (Counter::default(), 0, Vec::<(u32, u64)>::new());
             for (gap, event) in gaps {
                 now += gap;
-                if let Ok(next) = counter.take(limit, Duration::from_secs(3600), &id(event), at(now)) {
+                if let Ok(next) = taken(&counter, limit, Duration::from_secs(3600), &id(event), at(now)) {
                     counter = next;
                     reached.retain(|(other, _)| *other != event);
                     reached.push((event, now));

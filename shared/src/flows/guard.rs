@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::Flow;
 use super::template::{Body, Condition};
+use super::{Flow, Flows};
 use crate::base::time::{DurationText, HourMinute, is_time_zone};
 use crate::base::wrong::Wrong;
 
@@ -99,6 +99,15 @@ impl Guard {
             Guard::Cap(cap) => cap.entity.is_none(),
             Guard::Expression(_) => false,
         }
+    }
+}
+
+impl Flows {
+    /// The longest stretch of time that a cap on this channel looks back on, of any flow: they share the count.
+    pub fn longest_cap(&self, channel: &str) -> Duration {
+        let caps = self.all().flat_map(Flow::caps).filter(|cap| cap.channel == channel).map(|cap| cap.per);
+        let tight = self.all().filter_map(|flow| flow.safe_mode.as_ref()?.caps.get(channel)).map(|cap| cap.per);
+        caps.chain(tight).max().unwrap_or_default()
     }
 }
 

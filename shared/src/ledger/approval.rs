@@ -28,6 +28,13 @@ impl Lease {
         self.row.note(now, "approval asked for");
     }
 
+    /// Takes back a question that was written down and not posted: it is asked anew.
+    pub fn withdraw_question(&mut self, now: Timestamp) {
+        self.row.step += 1;
+        self.row.ask = None;
+        self.row.note(now, "the question was withdrawn: the payload was not kept");
+    }
+
     /// Closes the lease: the event awaits the answer, in the list of parked events.
     #[must_use]
     pub fn await_approval(mut self, posted: &str, now: Timestamp) -> Closed {

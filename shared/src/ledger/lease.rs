@@ -16,6 +16,9 @@ pub struct Claim {
     pub now: Timestamp,
     /// The length of the lease that the claim asks for.
     pub lease: Duration,
+    /// A number that no other claim has drawn: by it a claim recognises itself whose first answer was lost, and which
+    /// the client repeated.
+    pub holder: String,
     /// The replay number of the worker's message.
     pub replay: u32,
     /// The fingerprint of the message's payload. A message of an older version has none.
@@ -64,6 +67,11 @@ impl Row {
     /// Whether this claim is won. The adapters' condition says the same.
     pub fn is_won_by(&self, claim: &Claim) -> bool {
         self.stands_for(claim.replay, claim.fingerprint.as_deref()) && self.claimable(claim.now)
+    }
+
+    /// Whether this very claim has won the row already: its answer was late, and the client sent it again.
+    pub fn is_held_by(&self, claim: &Claim) -> bool {
+        self.state == State::Running && self.step == 0 && self.holder.as_deref() == Some(&*claim.holder)
     }
 
     /// Whether no worker holds the event now, and its time has come.
@@ -122,6 +130,7 @@ impl Lease {
         row.next_epoch();
         row.fingerprint = claim.fingerprint.clone().unwrap_or(row.fingerprint);
         row.lease_until = Some(claim.lease_until());
+        row.holder = Some(claim.holder.clone());
         row.retry_at = None;
         row.unlist();
         row.history.push(claim.moment());
@@ -131,6 +140,14 @@ impl Lease {
             intended.extend(claim.first.iter().cloned());
         }
         Lease { row, intended, lost_until }
+    }
+
+    /// The lease that `claim` won before, from the row as it has been since. When an earlier worker's lease ended is not
+    /// known any more: before the claim, at the latest.
+    pub fn recognised(row: Row, claim: &Claim) -> Self {
+        let first = if row.effects == claim.first_intents() { &*claim.first } else { &[] };
+        let intended = first.iter().cloned().collect();
+        Lease { row, intended, lost_until: Some(claim.now) }
     }
 
     /// The row as this lease leaves it.
@@ -275,6 +292,7 @@ impl Lease {
     pub(super) fn close(mut self, state: State, what: String, now: Timestamp) -> Closed {
         self.row.state = state;
         self.row.lease_until = None;
+        self.row.holder = None;
         self.row.step += 1;
         self.row.note(now, what);
         Closed(self.row)

@@ -117,6 +117,7 @@ impl Row {
             self.state = State::Dead;
             self.next_epoch();
             self.lease_until = None;
+            self.holder = None;
             self.note(now, "dead: crashed");
         }
         self.step += 1;

@@ -82,6 +82,9 @@ pub struct Row {
     /// The end of the lease, while a worker holds the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
+    /// The claim that holds the event, while a worker does: a number that no other claim has drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     /// The moment from which on the event may be tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
@@ -259,6 +262,7 @@ impl Row {
             epoch: 0,
             step: 0,
             lease_until: None,
+            holder: None,
             retry_at: None,
             effects: BTreeMap::new(),
             enrich: Map::new(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::{ModelLedger, locked};
-use crate::base::errors::Unavailable;
+use crate::base::errors::{Unavailable, WriteError};
 use crate::effects::cap::{Caps, Count, CountError, Counter};
 use crate::ledger::{Claims as _, Lease};
 
@@ -36,6 +36,12 @@ impl Caps for ModelCaps {
     }
 
     async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
+        // A transaction takes no item twice.
+        let twice = |(n, count): (usize, &Count)| counts[..n].iter().any(|earlier| earlier.key == count.key);
+        if counts.iter().enumerate().any(twice) {
+            let why = "the transaction has an item twice".into();
+            return Err(WriteError::Unavailable(Unavailable { port: "the caps", why }).into());
+        }
         let seen = |count: &Count| locked(&self.counters).get(&count.key).map_or(0, |counter| counter.version);
         let moved = counts.iter().any(|count| seen(count) + 1 != count.counter.version);
         // A fenced row says more than a moved counter.

@@ -131,6 +131,9 @@ impl Claims for ModelLedger {
         let mut table = locked(&self.0);
         table.writes += 1;
         let Some(row) = table.rows.get(id).cloned() else { return Ok(Err(NotClaimed::NoRow)) };
+        if row.is_held_by(claim) {
+            return Ok(Ok(Lease::recognised(row, claim)));
+        }
         if !row.is_won_by(claim) {
             return Ok(Err(row.not_claimed(claim)));
         }

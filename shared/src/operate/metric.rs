@@ -35,7 +35,9 @@ pub enum Fact<'f> {
     /// A partner's breaker opened or closed.
     Breaker(&'f str, BreakerChange),
     /// The time-out of this integration does not fit into an invocation, told at the container's start.
-    Misfit(&'f str),
+    OverlongTimeout(&'f str),
+    /// A message was left alone, because its container never read the switchboard.
+    StoodStill,
     /// The newest switchboard cannot be used: the last good one stays in force.
     BadSwitchboard,
 }
@@ -61,10 +63,10 @@ impl Fact<'_> {
             Fact::Dead(flow, reason) | Fact::DeadAgain(flow, reason) => {
                 vec![("Flow", flow), ("Reason", reason.as_str())]
             }
-            Fact::Called(integration, ..) | Fact::Breaker(integration, _) | Fact::Misfit(integration) => {
+            Fact::Called(integration, ..) | Fact::Breaker(integration, _) | Fact::OverlongTimeout(integration) => {
                 vec![("Integration", integration)]
             }
-            Fact::BadSwitchboard => vec![],
+            Fact::BadSwitchboard | Fact::StoodStill => vec![],
         }
     }
 
@@ -87,7 +89,8 @@ impl Fact<'_> {
             }
             Fact::Breaker(_, BreakerChange::Opened) => vec![one("BreakerOpened")],
             Fact::Breaker(_, BreakerChange::Closed) => vec![one("BreakerClosed")],
-            Fact::Misfit(_) => vec![one("TimeoutTooLong")],
+            Fact::OverlongTimeout(_) => vec![one("TimeoutTooLong")],
+            Fact::StoodStill => vec![one("StoodStill")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
         }
     }

@@ -34,7 +34,7 @@ impl Simulation {
         let profile = FaultProfile::drawn(&chance);
         let versions = &scenario.versions;
         let all: Vec<&Flow> = scenario.flows().collect();
-        let theme = Theme::drawn(below(8));
+        let theme = Theme::drawn(below(8), seed);
         let about: Vec<&Flow> = all.iter().copied().filter(|flow| theme.is_of(flow, &versions[0])).collect();
         let (theme, flows) = if about.is_empty() { (Theme::Anything, &all) } else { (theme, &about) };
         let some: Vec<&Flow> = (0..1 + below(2)).map(|_| flows[index(below(flows.len() as u64))]).collect();
@@ -179,14 +179,14 @@ enum Theme {
 }
 
 impl Theme {
-    fn drawn(number: u64) -> Self {
+    fn drawn(number: u64, seed: u64) -> Self {
         match number {
             0 => Theme::Pressed,
             1 => Theme::Guarded,
             2 => Theme::Approved,
             3 | 4 => Theme::Parked,
             5 => Theme::Close,
-            6 => Theme::Hanging,
+            6 if seed % 4 == 2 => Theme::Hanging,
             _ => Theme::Anything,
         }
     }

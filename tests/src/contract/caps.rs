@@ -55,7 +55,7 @@ async fn claimed(ledger: &impl Claims, event: &Event, now: Timestamp) -> Lease {
 }
 
 fn count(key: &str, counter: &Counter, lease: &Lease) -> Count {
-    let taken = counter.take(3, DAY, &lease.row().id, NOW).expect("a place");
+    let taken = counter.with_place(DAY, &lease.row().id, NOW);
     Count::new(key.to_owned(), taken, DAY, NOW)
 }
 

@@ -16,7 +16,7 @@ use shared::ledger::{Admission, Admissions, Claim, Claims, Lease, NotClaimed, Re
 use shared::model::ModelLedger;
 
 use super::on_model_and_emulator;
-use crate::fixtures::{ADA, LEASE, NOW, claim_of, event, lead_routing};
+use crate::fixtures::{ADA, LEASE, NOW, claim_of, event, flows, lead_routing};
 
 trait Ledger: Admissions + Claims + Records {}
 impl<T: Admissions + Claims + Records> Ledger for T {}
@@ -38,6 +38,7 @@ on_model_and_emulator!(
     a_claim_records_the_first_intent,
     a_claim_on_an_event_with_effects_leaves_them_alone,
     of_many_claims_at_once_one_wins,
+    a_claim_that_is_repeated_recognises_itself,
     the_first_claim_fixes_the_payload,
     of_many_payloads_at_once_one_is_claimed,
     a_message_from_before_a_replay_claims_nothing,
@@ -99,6 +100,22 @@ async fn row(ledger: &impl Ledger, id: &EventId) -> Row {
     ledger.row(id).await.expect("an answer").expect("a row")
 }
 
+/// The client repeats a claim whose answer was late. Another claim at the same moment is not won.
+async fn a_claim_that_is_repeated_recognises_itself(ledger: impl Ledger) {
+    let event = admitted(&ledger, "repeated").await;
+    let claim = claim_at(&event, NOW);
+    let won = ledger.claim(&event.id, &claim).await.expect("an answer").expect("a won claim");
+    let again = ledger.claim(&event.id, &claim).await.expect("an answer").expect("its own claim");
+    assert_eq!(again.row(), won.row());
+    let (flow, flows) = (flow(), flows());
+    assert_eq!(again.next(&flow, &flows, NOW), won.next(&flow, &flows, NOW), "its intents are its own");
+    let other = ledger.claim(&event.id, &claim_at(&event, NOW)).await.expect("an answer");
+    assert_eq!(other, Err(NotClaimed::HeldUntil(NOW + LEASE)));
+    ledger.close(&again.retry(Duration::ZERO, NOW)).await.expect("it holds the lease");
+    let next = ledger.claim(&event.id, &claim_at(&event, NOW)).await.expect("an answer");
+    assert!(next.is_ok(), "the lease is given back");
+}
+
 async fn a_new_event_is_admitted_and_a_duplicate_sees_its_row(ledger: impl Ledger) {
     let event = admitted(&ledger, "duplicate").await;
     let first = Row::admitted(&event, NOW);
@@ -152,9 +169,10 @@ async fn a_forgotten_key_is_admitted_again_and_an_open_event_never(ledger: impl 
 
 async fn a_claim_records_the_first_intent(ledger: impl Ledger) {
     let event = admitted(&ledger, "claim").await;
-    let lease = claimed(&ledger, &event, NOW).await;
-    let expected = Lease::won(Row::admitted(&event, NOW), &claim_at(&event, NOW));
-    assert_eq!(lease, expected);
+    let claim = claim_at(&event, NOW);
+    let lease = ledger.claim(&event.id, &claim).await.expect("an answer");
+    let expected = Lease::won(Row::admitted(&event, NOW), &claim);
+    assert_eq!(lease.as_ref(), Ok(&expected));
     assert_eq!(&row(&ledger, &event.id).await, expected.row());
 }
 
@@ -167,15 +185,16 @@ async fn a_claim_on_an_event_with_effects_leaves_them_alone(ledger: impl Ledger)
     assert_eq!(&before, lease.row());
 
     let later = NOW + LEASE + Duration::from_secs(1);
-    let second = claimed(&ledger, &event, later).await;
-    assert_eq!(second, Lease::won(before, &claim_at(&event, later)));
+    let claim = claim_at(&event, later);
+    let second = ledger.claim(&event.id, &claim).await.expect("an answer").expect("a won claim");
+    assert_eq!(second, Lease::won(before, &claim));
     assert_eq!(&row(&ledger, &event.id).await, second.row());
 }
 
 async fn of_many_claims_at_once_one_wins(ledger: impl Ledger) {
     let event = admitted(&ledger, "claims").await;
-    let claim = claim_at(&event, NOW);
-    let claims = join_all((0..30).map(|_| ledger.claim(&event.id, &claim))).await;
+    let claims: Vec<Claim> = (0..30).map(|_| claim_at(&event, NOW)).collect();
+    let claims = join_all(claims.iter().map(|claim| ledger.claim(&event.id, claim))).await;
     let won = claims.iter().filter(|claim| matches!(claim, Ok(Ok(_)))).count();
     let busy = claims.iter().filter(|claim| **claim == Ok(Err(NotClaimed::HeldUntil(NOW + LEASE)))).count();
     assert_eq!((won, busy), (1, 29));

@@ -14,6 +14,7 @@ mod invalid;
 mod lane;
 mod log;
 mod misfit;
+mod outages;
 mod payload;
 mod pressure;
 mod processor;

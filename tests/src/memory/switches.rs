@@ -10,7 +10,7 @@ use shared::ledger::{Reason, State};
 use shared::model::Script;
 
 use super::world::{World, flows_with};
-use crate::fixtures::{NOW, by_ada, flows, lead, payload};
+use crate::fixtures::{NOW, by_ada, flows, lead, lead_of, payload};
 
 async fn operate(world: &World, operation: Value) -> Value {
     replay::handle(&world.replay, operation).await
@@ -182,9 +182,25 @@ async fn a_switch_that_makes_no_sense_is_refused_in_a_sentence() {
 #[tokio::test]
 async fn a_scribbled_board_is_told_and_changes_nothing() {
     let world = World::new();
+    world.poll().await;
+    let known = world.post(&lead()).await.expect("accepted").id;
+    world.drain().await;
+    assert_eq!(world.row(&known).await.state, State::Succeeded);
+    world.board.scribble(3, "{\"all\": {\"paused\": true}}");
+    passed(&world).await;
+    let id = world.post(&lead_of("evt_2", "b@example.com")).await.expect("accepted").id;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded, "the container goes by the board that it knows");
+    assert_eq!(world.metrics.sum("BadSwitchboard{}"), 1);
+}
+
+/// A new container knows of no board but the one that it cannot use: something may be paused on it.
+#[tokio::test]
+async fn a_container_that_starts_with_a_scribbled_board_stands_still() {
+    let world = World::new();
     world.board.scribble(3, "{\"all\": {\"paused\": true}}");
     let id = world.post(&lead()).await.expect("accepted").id;
-    world.drain().await;
-    assert_eq!(world.row(&id).await.state, State::Succeeded);
-    assert_eq!(world.metrics.sum("BadSwitchboard{}"), 1);
+    world.poll().await;
+    assert_eq!((world.row(&id).await.state, world.partners.calls().len()), (State::Queued, 0));
+    assert_eq!((world.metrics.sum("BadSwitchboard{}"), world.metrics.sum("StoodStill{}")), (1, 1));
 }

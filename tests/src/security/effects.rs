@@ -129,6 +129,27 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
     assert!(reached.try_recv().is_err(), "the redirect was followed");
 }
 
+/// The status came in time, and says that it was done. The body drips for longer than anybody waits.
+#[tokio::test]
+async fn a_status_that_came_in_time_counts_also_if_its_body_does_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let partner = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut asked = [0; 1024];
+        assert!(stream.read(&mut asked).await.expect("a request") > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n{").await.expect("a head");
+        while stream.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let slow = PartnerRequest { timeout: Duration::from_millis(300), ..request(&partner, "/leads") };
+    let began = std::time::Instant::now();
+    let answer = HttpPartners::new(None).call(slow).await.expect("a status is an answer");
+    assert_eq!((answer.status, answer.body), (200, None));
+    assert!(began.elapsed() < Duration::from_secs(5), "the time-out holds");
+}
+
 /// What is on the wire is one request, with the headers that we set and no others.
 #[tokio::test]
 async fn a_value_adds_no_header_and_no_second_request() {

@@ -51,7 +51,7 @@ const SAME_REPLAY: &str = "#replay = :replay";
 const SAME_PAYLOAD: &str = "(#epoch = :zero OR #fingerprint = :fingerprint)";
 
 /// The changes of a claim. [`Lease::won`] says the same.
-const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, \
+const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, #holder = :holder, \
     #history = list_append(#history, :moment)";
 
 /// The claim's payload is the row's.
@@ -85,8 +85,8 @@ const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history
 const PAGE: usize = 200;
 
 /// The row's attributes that a transition may remove.
-const REMOVABLE: [&str; 10] =
-    ["lease_until", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
+const REMOVABLE: [&str; 11] =
+    ["lease_until", "holder", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
 
 /// The ledger's table.
 #[derive(Clone, Debug)]
@@ -241,7 +241,15 @@ impl Claims for DynamoLedger {
         match update.send().await {
             Ok(updated) => Ok(Ok(Lease::won(row_of(updated.attributes.unwrap_or_default())?, claim))),
             Err(error) => match refused_update(&error) {
-                Some(Some(row)) => Ok(Err(row_of(row)?.not_claimed(claim))),
+                Some(Some(row)) => {
+                    let row = row_of(row)?;
+                    // The client repeats a claim whose answer was late.
+                    if row.is_held_by(claim) {
+                        Ok(Ok(Lease::recognised(row, claim)))
+                    } else {
+                        Ok(Err(row.not_claimed(claim)))
+                    }
+                }
                 Some(None) => Ok(Err(NotClaimed::NoRow)),
                 None => Err(unavailable(PORT)(error)),
             },
@@ -382,6 +390,7 @@ fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
         (":running".into(), text("running")),
         (":now".into(), number(claim.now.millis())),
         (":until".into(), number(claim.lease_until().millis())),
+        (":holder".into(), text(&claim.holder)),
         (":one".into(), number(1)),
         (":zero".into(), number(0)),
         (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),

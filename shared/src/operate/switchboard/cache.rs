@@ -19,11 +19,18 @@ const FRESH_FOR: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InForce {
     board: Board,
+    /// Whether the store was ever read: it has this board, or none.
+    known: bool,
     /// The retry policies of the flows that an operator has overridden.
     policies: BTreeMap<String, Policy>,
 }
 
 impl InForce {
+    /// Whether the board is one that the store had. A container that never read one does not know what is paused.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
     /// The board itself.
     pub fn board(&self) -> &Board {
         &self.board
@@ -106,7 +113,9 @@ fn judged(
     answer: Result<Option<Stored>, Unavailable>,
     last: &InForce,
 ) -> Result<(InForce, Vec<BoardProblem>), BoardProblem> {
-    let Some(Stored { version, text }) = answer? else { return Ok(Default::default()) };
+    let Some(Stored { version, text }) = answer? else {
+        return Ok((InForce { known: true, ..InForce::default() }, Vec::new()));
+    };
     let bad = |why| BoardProblem::Bad { version, why };
     let board = Board::read(&text).map_err(bad)?;
     let (mut policies, mut problems) = (BTreeMap::new(), Vec::new());
@@ -118,7 +127,7 @@ fn judged(
         });
         policies.extend(policy.map(|policy| (flow.name.clone(), policy)));
     }
-    Ok((InForce { board, policies }, problems))
+    Ok((InForce { board, known: true, policies }, problems))
 }
 
 #[cfg(test)]

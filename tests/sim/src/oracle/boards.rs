@@ -24,6 +24,8 @@ pub(super) struct WrittenBoard {
 pub(super) struct KnownBoard {
     version: u64,
     unanswered: bool,
+    /// Whether it was ever answered.
+    answered_once: bool,
 }
 
 /// A worker's claim: when, and by which board it goes.
@@ -52,6 +54,7 @@ impl Oracle {
         let mut seen = self.seen();
         let knows = seen.knows.entry(who).or_default();
         knows.unanswered = answer.is_none();
+        knows.answered_once |= answer.is_some();
         knows.version = answer.unwrap_or(knows.version);
     }
 
@@ -61,6 +64,10 @@ impl Oracle {
         let mut seen = self.seen();
         let knows = seen.knows.get(&seat.who).copied().unwrap_or_default();
         seen.begun.insert((event.clone(), seat.who), ClaimedWork { at: now, board: knows.version });
+        if !knows.answered_once {
+            let what = format!("{} goes by no board at {now}: it never read one", seat.who);
+            seat.scheduler.violated(violated(PAUSED, what));
+        }
         let due = seen.boards.iter().filter(|written| written.at + FRESH_FOR < now).map(|written| written.version);
         let old = due.max().is_some_and(|due| due > knows.version);
         if old && !knows.unanswered && !seat.scheduler.is_stalled(seat.who) {

@@ -42,7 +42,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 67] = [
+pub(super) static ALL: [Mutant; 68] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -147,6 +147,10 @@ pub(super) static ALL: [Mutant; 67] = [
     }),
     Mutant::ports("the switchboard is read once", |p, _| ContainerPorts {
         board: Box::new(guards::ReadOnce(p.board, Default::default())),
+        ..p
+    }),
+    Mutant::ports("a switchboard that is not read has nothing on it", |p, _| ContainerPorts {
+        board: Box::new(guards::UnreadIsEmpty(p.board)),
         ..p
     }),
     Mutant::ports("a batch counts nothing", |p, _| ContainerPorts {
