@@ -7,6 +7,7 @@ use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
+use shared::operate::metric::Fact;
 use tracing::{error, info, warn};
 
 use crate::ends::{bury, send_letter};
@@ -23,6 +24,15 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     match work.processor.ledger.claim(&work.event.id, &claim).await {
         Ok(Ok(lease)) => settle(work, flow, lease).await,
         Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,
+        Err(error) if error.is_lasting() => {
+            let (event, flow, trace_id) = work.ids();
+            if work.processor.told.is_new(&work.event.id) {
+                let told = "the event's row cannot be claimed: it is not readable, or takes no more; the message comes back each hour";
+                error!(event, flow, trace_id, %error, "{told}");
+                work.count(Fact::Unreadable);
+            }
+            MessageFate::RedeliverAfter(LASTING_DELAY)
+        }
         Err(error) => {
             let (event, flow, trace_id) = work.ids();
             error!(event, flow, trace_id, %error, "the claim got no answer; the message comes back in 10 s");
@@ -30,6 +40,10 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
         }
     }
 }
+
+/// The delay of a message whose row cannot be read. A deploy may mend that; what none has mended when the message's
+/// receives are spent is parked beside its row.
+const LASTING_DELAY: Duration = Duration::from_secs(3600);
 
 /// The effects whose intents the claim may write: none where a partner might not be called now, or ever, because an
 /// intent without a call would be taken for a call.

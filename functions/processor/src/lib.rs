@@ -36,4 +36,4 @@ mod work;
 
 pub use batch::{handle, process_batch};
 pub use message::process;
-pub use work::{MessageFate, Processor, tell_misfits};
+pub use work::{MessageFate, Processor, ToldOnce, tell_misfits};

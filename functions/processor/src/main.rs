@@ -51,6 +51,7 @@ async fn main() -> Result<(), Error> {
         caps: Box::new(DynamoCaps::new(ledger.clone(), &limits)),
         records: Box::new(ledger.clone()),
         queue: Box::new(events.clone()),
+        told: Default::default(),
         found: Findings::default(),
         places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),

@@ -1,12 +1,13 @@
 //! The context of all stages: the ports, one event at work, and its run under a lease.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use shared::arrival::event::Event;
 use shared::arrival::secrets::Secrets;
 use shared::base::document::DocumentStore;
+use shared::base::id::EventId;
 use shared::base::machine::{Chance, Clock, Sleep};
 use shared::base::time::Timestamp;
 use shared::effects::cap::Caps;
@@ -48,6 +49,8 @@ pub struct Processor {
     pub records: Box<dyn Records>,
     /// The queue of events, to send approved ones again.
     pub queue: Box<dyn Queue>,
+    /// The events that this container has told of, and does not tell of again with each redelivery.
+    pub told: ToldOnce,
     /// The cache of enrichments.
     pub found: Findings,
     /// The database of places, if one is configured.
@@ -81,6 +84,24 @@ pub fn tell_misfits(processor: &Processor) {
             "the timeout of an integration does not fit into the processor's: its events are parked as misconfigured";
         error!(integration = misfit.integration, %misfit, "{told}");
         processor.metrics.put(&Fact::OverlongTimeout(misfit.integration));
+    }
+}
+
+/// The events that were told of once. It forgets them when there are many: then each is told of once more.
+#[derive(Debug, Default)]
+pub struct ToldOnce(Mutex<BTreeSet<EventId>>);
+
+/// The most events that are remembered as told of.
+const MAX_TOLD: usize = 1000;
+
+impl ToldOnce {
+    /// Whether the event was not told of yet.
+    pub(crate) fn is_new(&self, event: &EventId) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        told.insert(event.clone())
     }
 }
 

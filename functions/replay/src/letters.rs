@@ -9,7 +9,7 @@ use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{Replay, lane};
 
@@ -31,7 +31,16 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
     for letter in dead {
         let now = replay.clock.now();
         let (event, otherwise) = event_of(&letter, now);
-        match park(replay, &event, otherwise, now).await {
+        let parked = match park(replay, &event, otherwise, now).await {
+            Err(WriteError::Unavailable(error)) if error.is_lasting() => stand_in(replay, &letter, &event, now).await,
+            parked => parked,
+        };
+        match parked {
+            Ok(LetterFate::StoodIn) => {
+                let trace_id = event.trace.id();
+                let told = "the row of a dead letter cannot be read, or takes no more; its message is parked beside it";
+                error!(event = %event.id, flow = event.flow, trace_id, "{told}");
+            }
             Ok(LetterFate::MadeUp) => {
                 let trace_id = event.trace.id();
                 let told = "a dead letter was made up: its payload is not its event's; nothing was changed";
@@ -85,6 +94,17 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
     Ok(LetterFate::Parked)
 }
 
+/// Parks a letter whose row can never be: under the message's own id, with the whole message. The row stays as it is.
+async fn stand_in(replay: &Replay, letter: &Received, event: &Event, now: Timestamp) -> Result<LetterFate, WriteError> {
+    let other = event.stand_in(&letter.message_id, &letter.body);
+    let seen = replay.records.row(&other.id).await?;
+    if seen.is_none() {
+        let row = Row::stand_in(&other, &event.id, now).park(now);
+        replay.records.park(None, &row, &other).await?;
+    }
+    Ok(LetterFate::StoodIn)
+}
+
 /// What became of a letter.
 enum LetterFate {
     /// Its event is parked.
@@ -93,6 +113,8 @@ enum LetterFate {
     Copy,
     /// Its event was worked on with another payload.
     Superseded,
+    /// Its row cannot be read or written: another one stands in for it.
+    StoodIn,
     /// Its payload is not the one that it names, or that its row stands for: our functions did not send it.
     MadeUp,
 }
@@ -104,6 +126,7 @@ impl LetterFate {
             LetterFate::Copy => "a dead letter was deleted: its event is settled, parked already, or replayed since",
             LetterFate::Superseded => "a dead letter was deleted: its event was worked on with another payload",
             LetterFate::MadeUp => "a dead letter was made up",
+            LetterFate::StoodIn => "a dead letter was parked beside its row",
         }
     }
 }

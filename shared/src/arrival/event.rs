@@ -91,6 +91,13 @@ impl Event {
         }
     }
 
+    /// The event that stands in for this one, so that a record can be kept of its message although its own row cannot
+    /// be read. It has the message's id, and the whole message as its payload.
+    pub fn stand_in(&self, message_id: &str, body: &str) -> Self {
+        let (id, payload) = (EventId::named(message_id), Value::String(body.to_owned()));
+        Event { id, payload, fingerprint: None, replay: 0, ..self.clone() }
+    }
+
     /// Whether the event was sent through the queue again.
     pub fn is_replay(&self) -> bool {
         self.replay > 0

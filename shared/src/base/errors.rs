@@ -15,6 +15,17 @@ pub struct Unavailable {
 impl Unavailable {
     /// How long a port that did not answer is left alone.
     pub const BACK_OFF: Duration = Duration::from_secs(5);
+
+    /// The cause where something stored cannot be read: another version wrote it, or nobody of ours.
+    pub const UNREADABLE: &str = "a row is not readable";
+
+    /// The cause where a table declines what it is given: it is too large, or breaks another rule of the table's.
+    pub const DECLINED: &str = "ValidationException";
+
+    /// Whether asking again gets the same answer, until somebody mends it.
+    pub fn is_lasting(&self) -> bool {
+        self.why.starts_with(Self::UNREADABLE) || self.why == Self::DECLINED
+    }
 }
 
 /// The reason why a conditional write was not made, or may not have been.

@@ -50,6 +50,8 @@ pub enum Reason {
     Crashed,
     /// The queue held the event, but the ledger has no row for it.
     Orphaned,
+    /// The ledger's row of the event cannot be read, or takes no more.
+    Unreadable,
     /// The message is not an event.
     Malformed,
     /// The event broke its flow's schema, and the flow parks such events.
@@ -73,6 +75,7 @@ impl Reason {
             Reason::Misconfigured => "misconfigured",
             Reason::Crashed => "crashed",
             Reason::Orphaned => "orphaned",
+            Reason::Unreadable => "unreadable",
             Reason::Malformed => "malformed",
             Reason::Invalid => "invalid",
         }

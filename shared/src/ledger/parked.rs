@@ -58,6 +58,12 @@ impl Row {
         Row::never_tried(event, reason, "the ledger has no row for this event".into(), now)
     }
 
+    /// The row that stands in for one which cannot be read or written, and which nobody must overwrite.
+    pub fn stand_in(event: &Event, of: &EventId, now: Timestamp) -> Self {
+        let error = format!("the ledger's row of {of} cannot be read, or takes no more");
+        Row::never_tried(event, Reason::Unreadable, error, now)
+    }
+
     /// The row of an event that broke its flow's schema: parked from the start, for this error.
     pub fn invalid(event: &Event, error: String, now: Timestamp) -> Self {
         let mut row = Row::never_tried(event, Reason::Invalid, error, now);
@@ -229,7 +235,7 @@ impl Row {
             )));
         }
         let reason = self.death.as_ref().map(|death| death.reason);
-        if matches!(reason, Some(Reason::Orphaned | Reason::Malformed)) {
+        if matches!(reason, Some(Reason::Orphaned | Reason::Malformed | Reason::Unreadable)) {
             return Err(Declined(format!(
                 "the ledger has no history of {}: a replay could do its effects twice; compare with the partners' \
                  records, then `drop` it",

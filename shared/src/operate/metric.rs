@@ -36,6 +36,8 @@ pub enum Fact<'f> {
     Breaker(&'f str, BreakerChange),
     /// The time-out of this integration does not fit into an invocation, told at the container's start.
     OverlongTimeout(&'f str),
+    /// A row of the ledger cannot be read, or takes no more.
+    Unreadable,
     /// A message was left alone, because its container never read the switchboard.
     StoodStill,
     /// The newest switchboard cannot be used: the last good one stays in force.
@@ -66,7 +68,7 @@ impl Fact<'_> {
             Fact::Called(integration, ..) | Fact::Breaker(integration, _) | Fact::OverlongTimeout(integration) => {
                 vec![("Integration", integration)]
             }
-            Fact::BadSwitchboard | Fact::StoodStill => vec![],
+            Fact::BadSwitchboard | Fact::StoodStill | Fact::Unreadable => vec![],
         }
     }
 
@@ -90,6 +92,7 @@ impl Fact<'_> {
             Fact::Breaker(_, BreakerChange::Opened) => vec![one("BreakerOpened")],
             Fact::Breaker(_, BreakerChange::Closed) => vec![one("BreakerClosed")],
             Fact::OverlongTimeout(_) => vec![one("TimeoutTooLong")],
+            Fact::Unreadable => vec![one("UnreadableRows")],
             Fact::StoodStill => vec![one("StoodStill")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
         }

@@ -4,7 +4,7 @@
 //! batches handled in another way.
 
 use shared::base::errors::WriteError;
-use shared::ledger::Row;
+use shared::ledger::{Claim, Row};
 use shared::model::ModelLedger;
 
 pub use crate::wiring::{ContainerPorts, Models};
@@ -33,11 +33,14 @@ pub struct RowRules {
     pub hold: fn(&ModelLedger, Row) -> Result<(), WriteError>,
     /// Changes the row of an event that is about to be replayed.
     pub replayed: fn(&mut Row),
+    /// The claim that a client sends again whose first answer was late.
+    pub repeated: fn(&Claim) -> Claim,
 }
 
 impl RowRules {
     /// The product's way.
-    pub const PRODUCT: RowRules = RowRules { hold: |ledger, row| ledger.hold(&row), replayed: |_| () };
+    pub const PRODUCT: RowRules =
+        RowRules { hold: |ledger, row| ledger.hold(&row), replayed: |_| (), repeated: Claim::clone };
 }
 
 /// What is done with batches, and with what people say.

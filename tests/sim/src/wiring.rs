@@ -206,6 +206,7 @@ impl ContainerStart {
             caps: ports.caps,
             records: ports.records,
             queue: ports.queue,
+            told: Default::default(),
             found: Findings::default(),
             places: Some(Box::new(ModelPlaces)),
             contacts: ports.contacts,

@@ -158,6 +158,7 @@ impl Arena {
             caps: Box::new(DynamoCaps::new(DynamoLedger::new(&aws, table("LEDGER")), table("LIMITS"))),
             records: Box::new(self.ledger.clone()),
             queue: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
+            told: Default::default(),
             found: Findings::default(),
             places: None,
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),

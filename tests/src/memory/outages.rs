@@ -15,7 +15,8 @@ use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
 use shared::flows::Flows;
 use shared::ledger::queue::Received;
-use shared::ledger::{Lease, Reason, Records, Row, Rows, State};
+use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Reason, Records, Row, Rows, State};
+use shared::model::ModelLedger;
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::{Board, Switchboard};
 
@@ -214,6 +215,92 @@ async fn a_letter_that_was_made_up_changes_nothing() {
     let letter = Received { message_id: "m".into(), receipt: "r".into(), group: sent.group, body: sent.body };
     park_batch(&world.replay, vec![letter]).await;
     assert_eq!(world.row(&id).await.death.map(|death| death.reason), Some(Reason::Crashed));
+}
+
+/// A ledger that has a row which it cannot read.
+struct Scribbled<P>(P, EventId);
+
+fn unreadable() -> Unavailable {
+    Unavailable { port: "the ledger", why: format!("{}: no such state", Unavailable::UNREADABLE) }
+}
+
+#[async_trait]
+impl Claims for Scribbled<Box<dyn Claims>> {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
+        if *id == self.1 { Err(unreadable()) } else { self.0.claim(id, claim).await }
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.0.record(lease).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.0.close(closed).await
+    }
+}
+
+#[async_trait]
+impl Rows for Scribbled<ModelLedger> {
+    async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        if *id == self.1 { Err(unreadable()) } else { self.0.row(id).await }
+    }
+}
+
+#[async_trait]
+impl Records for Scribbled<ModelLedger> {
+    async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.parked(limit).await
+    }
+
+    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.waiting(since, until, limit).await
+    }
+
+    async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
+        self.0.park(seen, next, event).await
+    }
+
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
+        self.0.keep(event, expires_at).await
+    }
+
+    async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
+        self.0.kept(id).await
+    }
+
+    async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        self.0.forget(event).await
+    }
+
+    async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+        self.0.replace(seen, next).await
+    }
+}
+
+/// A fault that never heals: told once, counted, and parked with its reason. The row is not overwritten.
+#[tokio::test]
+async fn an_event_whose_row_cannot_be_read_is_told_once_and_parked_beside_it() {
+    let mut world = World::new();
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    let other = world.post(&lead_of("evt_2", "b@example.com")).await.expect("a good lead").id;
+    let before = world.row(&id).await;
+    world.processor.ledger = Box::new(Scribbled(world.processor.ledger, id.clone()));
+    world.replay.records = Box::new(Scribbled(world.ledger.clone(), id.clone()));
+    world.drain().await;
+    assert_eq!(world.metrics.sum("UnreadableRows{}"), 1, "not with each redelivery");
+    assert_eq!(world.row(&other).await.state, State::Succeeded, "others go on");
+    for _ in 0..2 {
+        world.park().await;
+    }
+    assert_eq!(world.row(&id).await, before);
+    let parked = world.ledger.parked(10).await.expect("a list");
+    let deaths: Vec<_> =
+        parked.iter().filter_map(|row| Some((row.death.as_ref()?.reason, row.flow.as_str()))).collect();
+    assert_eq!(deaths, [(Reason::Unreadable, "lead-routing")]);
+    assert!(parked[0].death.as_ref().is_some_and(|death| death.error.contains(id.as_str())), "{parked:?}");
+    let kept = world.ledger.payload(&parked[0].id).expect("the message is kept");
+    assert!(kept.payload.as_str().is_some_and(|body| body.contains("evt_1001")), "{kept:?}");
+    assert_eq!(world.dead_letters.depth(), 0);
 }
 
 /// With more parked than the schedule reads at both ends, what lies between is come to in time.

@@ -107,6 +107,7 @@ impl World {
             caps: Box::new(ModelCaps::beside(ledger.clone())),
             records: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
+            told: Default::default(),
             found: Findings::default(),
             places: Some(Box::new(ModelPlaces)),
             contacts: Box::new(contacts.clone()),

@@ -435,13 +435,27 @@ fn is_refused_row<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
     row.and_then(|reason| reason.code()) == Some("ConditionalCheckFailed")
 }
 
+/// Whether a transaction was cancelled because the table takes no such item, such as one that is too large.
+fn is_declined<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
+        return false;
+    };
+    cancelled.cancellation_reasons().iter().any(|reason| reason.code() == Some("ValidationError"))
+}
+
 fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
     matches!(error.as_service_error(), Some(DeleteItemError::ConditionalCheckFailedException(_)))
 }
 
 /// The error of a transaction that changes a row first.
 fn cancelled<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<TransactWriteItemsError, R>) -> WriteError {
-    if is_refused_row(&error) { WriteError::Fenced } else { WriteError::Unavailable(unavailable(PORT)(error)) }
+    match &error {
+        error if is_refused_row(error) => WriteError::Fenced,
+        error if is_declined(error) => {
+            WriteError::Unavailable(Unavailable { port: PORT, why: Unavailable::DECLINED.into() })
+        }
+        _ => WriteError::Unavailable(unavailable(PORT)(error)),
+    }
 }
 
 fn unbuilt(error: BuildError) -> Unavailable {

@@ -73,7 +73,7 @@ pub(super) fn from_json<T: DeserializeOwned>(text: Option<&AttributeValue>) -> R
 }
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> Unavailable {
-    Unavailable { port: PORT, why: format!("a row is not readable: {error}") }
+    Unavailable { port: PORT, why: format!("{}: {error}", Unavailable::UNREADABLE) }
 }
 
 #[cfg(test)]

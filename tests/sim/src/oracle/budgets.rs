@@ -39,10 +39,11 @@ impl Oracle {
         let spent = seen.budgets.entry(key.to_owned()).or_default();
         spent.allowed.push(now);
         let window = budget.window.saturating_sub(CLOCKS);
-        let near = |at: &&Timestamp| now.since(**at).max(at.since(now)) < window;
-        let in_window = spent.allowed.iter().filter(near).count();
-        if in_window > budget.count as usize {
-            scheduler.violated(violated(RETRY_BUDGET, format!("{key}: {in_window} in {window:?}")));
+        // A question may be older than others that were answered before it, so every stretch of time is judged.
+        spent.allowed.sort_unstable();
+        let too_many = budget.count as usize + 1;
+        if spent.allowed.windows(too_many).any(|near| near[too_many - 1].since(near[0]) < window) {
+            scheduler.violated(violated(RETRY_BUDGET, format!("{key}: {too_many} in {window:?}")));
         }
     }
 

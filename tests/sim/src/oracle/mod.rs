@@ -58,6 +58,8 @@ pub(crate) const RATE: &str = "rate";
 pub(crate) const LEGAL_ROWS: &str = "legal-rows";
 /// What is on the queue is in the ledger.
 pub(crate) const ROW_FIRST: &str = "row-first";
+/// A claim that landed is won, also if its answer was late and the client repeated it.
+pub(crate) const OWN_CLAIM: &str = "own-claim";
 /// No call is made without an intent on record.
 pub(crate) const INTENT_FIRST: &str = "intent-first";
 /// A letter is sent of an event that the ledger says is dead.

@@ -1,14 +1,23 @@
 //! Which rows may follow which.
 
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::flows::Guarantee;
 use shared::ledger::{Progress, Row, State};
 use shared::model::RowChange;
 
-use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, Oracle, UNKNOWN_SURFACED, violated};
+use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, OWN_CLAIM, Oracle, UNKNOWN_SURFACED, violated};
 use crate::run::BrokenInvariant;
+use crate::scheduler::Scheduler;
 
 impl Oracle {
+    /// A client repeated a claim: whether it won the first time, and whether it is told so.
+    pub(crate) fn repeated_claim(&self, id: &EventId, first: bool, again: bool, scheduler: &Scheduler) {
+        if first && !again {
+            scheduler.violated(violated(OWN_CLAIM, format!("the claim on {id} landed, and does not know itself")));
+        }
+    }
+
     /// Judges one write.
     pub(super) fn judge(&self, change: &RowChange, now: Timestamp, stalled: bool) -> Result<(), BrokenInvariant> {
         let after = &change.after;

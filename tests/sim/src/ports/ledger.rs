@@ -12,6 +12,9 @@ use shared::model::ModelLedger;
 use super::{PortCall, Seat, short, told};
 use crate::mutation::RowRules;
 
+/// How often the answer to a claim is so late that the client repeats it.
+const LATE_ANSWERS: f64 = 0.03;
+
 /// The ledger of one container.
 #[derive(Clone)]
 pub(crate) struct SimLedger {
@@ -61,7 +64,19 @@ impl Claims for SimLedger {
             Err(error) => error.to_string(),
         };
         self.seat.oracle.claims(id, &self.seat);
-        self.seat.call(PortCall::of("claim", short(id.as_str())), self.ledger.claim(id, claim), tell).await?
+        let repeated = !self.seat.scheduler.healed() && self.seat.scheduler.happens(LATE_ANSWERS);
+        let act = async {
+            let first = self.ledger.claim(id, claim).await;
+            if !repeated {
+                return first;
+            }
+            // The answer is late, and the client sends the claim again.
+            let again = self.ledger.claim(id, &(self.rules.repeated)(claim)).await;
+            let won = |answer: &Result<Result<Lease, NotClaimed>, Unavailable>| matches!(answer, Ok(Ok(_)));
+            self.seat.oracle.repeated_claim(id, won(&first), won(&again), &self.seat.scheduler);
+            again
+        };
+        self.seat.call(PortCall::of("claim", short(id.as_str())), act, tell).await?
     }
 
     async fn record(&self, lease: &Lease) -> Result<(), WriteError> {

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use serde_json::json;
 use shared::base::errors::WriteError;
-use shared::ledger::{Progress, Row, State};
+use shared::ledger::{Claim, Progress, Row, State};
 use shared::model::ModelLedger;
 use sim::Simulation;
 use sim::mutation::{ContainerPorts, Handling, Models, Mutation, RowRules};
@@ -42,7 +42,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 68] = [
+pub(super) static ALL: [Mutant; 69] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -185,6 +185,10 @@ pub(super) static ALL: [Mutant; 68] = [
         claims: claims::any_replay(p.claims, m),
         ..p
     }),
+    Mutant::rules(
+        "a claim that is repeated does not recognise itself",
+        RowRules { repeated: |claim| Claim { holder: "another".into(), ..claim.clone() }, ..RowRules::PRODUCT },
+    ),
     Mutant::handling("a letter overwrites the kept payload", Handling::OverwritesKept),
     Mutant::ports("what was applied last is not asked", |p, _| ContainerPorts {
         latest: Box::new(lanes::NothingApplied(p.latest)),
