@@ -17,6 +17,7 @@ mod misfit;
 mod payload;
 mod pressure;
 mod processor;
+mod receipts;
 mod replay;
 mod secrets;
 mod stale;
