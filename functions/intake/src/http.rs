@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::accept::{Intake, accept, accept_batch};
 use crate::problem::{POLICY, ProblemDetails};
 use crate::receipt::Receipt;
-use crate::receipt_lookup::receipt;
+use crate::receipt_lookup::{LookedUp, receipt};
 use crate::rejection::Rejection;
 
 /// The route keys of API Gateway that are not about one event. `infra/template.yaml` has them all.
@@ -60,7 +60,10 @@ async fn answer(
         RECEIPT => {
             let authorization = request.headers.get("authorization").and_then(|value| value.to_str().ok());
             let id = request.path_parameters.get("id").map(String::as_str).unwrap_or_default();
-            Ok(Answer::new(200, receipt(intake, authorization, id).await?))
+            let LookedUp { view, standing } = receipt(intake, authorization, id, trace, now).await?;
+            let mut answer = Answer::new(200, view);
+            answer.headers.extend(standing.iter().flat_map(|standing| standing.headers(POLICY)));
+            Ok(answer)
         }
         BATCH => Ok(batch(accept_batch(intake, unpack(request)?, trace.clone(), now).await?, trace)),
         _ => Ok(accepted(&accept(intake, unpack(request)?, trace.clone(), now).await?)),
@@ -158,6 +161,13 @@ fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
     }
 }
 
+/// The headers of every answer. It is kept by no cache, taken for nothing but its type, and asked for over TLS alone.
+const ALWAYS: [(&str, &str); 3] = [
+    ("cache-control", "no-store"),
+    ("x-content-type-options", "nosniff"),
+    ("strict-transport-security", "max-age=63072000; includeSubDomains"),
+];
+
 /// An answer, before it becomes API Gateway's.
 struct Answer {
     status: u16,
@@ -174,8 +184,9 @@ impl Answer {
     }
 
     fn into_response(self) -> ApiGatewayV2httpResponse {
-        let fixed = [("content-type", self.content_type.to_owned()), ("cache-control", "no-store".to_owned())];
-        let headers = fixed.into_iter().chain(self.headers);
+        let content_type = ("content-type", self.content_type.to_owned());
+        let fixed = ALWAYS.map(|(name, value)| (name, value.to_owned()));
+        let headers = [content_type].into_iter().chain(fixed).chain(self.headers);
         let mut response = ApiGatewayV2httpResponse::default();
         response.status_code = self.status.into();
         response.headers = headers

@@ -18,5 +18,5 @@ mod rejection;
 pub use accept::{Intake, accept, accept_batch};
 pub use http::handle;
 pub use receipt::Receipt;
-pub use receipt_lookup::receipt;
+pub use receipt_lookup::{LookedUp, receipt};
 pub use rejection::Rejection;

@@ -8,6 +8,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use shared::base::locate::Place;
+use shared::base::visible;
 use shared::flows::{File, Problem, Problems};
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -19,7 +20,7 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 ///
 /// Where the reader is gone, as `head` goes, the verb has still done its work: its exit code says how that ended.
 pub(crate) fn print_answer(as_json: bool, answer: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
-    print_text(&if as_json { format!("{answer:#}\n") } else { text() })
+    print_text(&if as_json { format!("{}\n", visible::in_json(&format!("{answer:#}"))) } else { text() })
 }
 
 /// Prints a text on standard output. A closed pipe is no error.
@@ -33,20 +34,20 @@ pub(crate) fn print_text(text: &str) -> io::Result<()> {
 /// Prints a text on standard output. A closed pipe is an error, which ends a verb that goes on forever.
 pub(crate) fn print_or_end(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout();
-    out.write_all(text.as_bytes())?;
+    out.write_all(inert(text).as_bytes())?;
     out.flush()
 }
 
 /// Prints a text on standard error, for the person at the terminal. Where that is closed, there is none.
 pub fn print_notice(text: &str) {
     let mut out = anstream::stderr();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(inert(text).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Prints an error on standard error: its sentence first, then each cause on a line of its own.
 pub fn print_error(error: &anyhow::Error) {
     let causes = error.chain().skip(1).map(|cause| format!("Cause: {cause}\n"));
-    print_notice(&format!("{error}\n{}", causes.collect::<String>()));
+    print_notice(&visible::on_lines(&format!("{error}\n{}", causes.collect::<String>())));
 }
 
 /// Whether the reader of a pipe is gone.
@@ -85,9 +86,16 @@ pub(crate) fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> 
     [styled(BOLD, line(head))].into_iter().chain(rows).map(|line| line + "\n").collect()
 }
 
-/// A text on one line, without the characters that a terminal would obey: partners and senders wrote some of it.
+/// A text on one line, with the characters that a terminal would obey written out: partners and senders wrote some of
+/// it.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    visible::on_one_line(text)
+}
+
+/// A whole output, styles of ours included: nothing else in it acts on the terminal, whatever was forgotten above.
+fn inert(text: &str) -> String {
+    let pieces = text.split('\u{1b}').map(visible::on_lines);
+    pieces.collect::<Vec<_>>().join("\u{1b}")
 }
 
 /// The first characters of a text that may be long.
@@ -133,8 +141,14 @@ mod tests {
 
     #[test]
     fn no_text_of_others_controls_the_terminal() {
-        for hostile in ["\u{1b}[2J", "\u{1b}]0;title\u{7}", "\u{9b}31m", "one\r\ntwo\tthree\u{8}"] {
-            assert!(!printable(hostile).chars().any(char::is_control), "{hostile:?}");
+        for hostile in ["\u{1b}[2J", "\u{1b}]0;title\u{7}", "\u{9b}31m", "one\r\ntwo\tthree\u{8}", "\u{202e}txt.exe"] {
+            assert!(!printable(hostile).chars().any(visible::is_invisible), "{hostile:?}");
         }
+        assert_eq!(printable("a\u{1b}[2J"), r"a\u{1b}[2J", "it is seen that it is there");
+    }
+    #[test]
+    fn whatever_is_printed_has_our_own_styles_and_nothing_else_that_acts() {
+        let text = inert(&format!("{}\u{9b}31m\u{202e}\u{7}\r\none\ttwo", styled(BOLD, "a")));
+        assert_eq!(text, format!("{}\\u{{9b}}31m\\u{{202e}}\\u{{7}}\\r\none\ttwo", styled(BOLD, "a")));
     }
 }

@@ -265,7 +265,8 @@ fn the_local_cloud_is_found_from_below() {
     let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a-project");
     std::fs::create_dir_all(project.join(".local/run")).expect("a folder");
     std::fs::create_dir_all(project.join("infra/flows")).expect("a folder");
-    let address = json!({"pid": 1, "endpoint": function.url, "functions": {"replay": "here-replay"}});
+    let address = json!({"pid": 1, "endpoint": function.url, "functions": {"replay": "here-replay"},
+        "credentials": {"access_key_id": "LOCAL1", "secret_access_key": "made for this run"}});
     std::fs::write(project.join(".local/run/cloud.json"), address.to_string()).expect("its address");
     let mut status = command("http://127.0.0.1:9", &["status", "--local"]);
     let status = status.current_dir(project.join("infra/flows")).output().expect("it runs");

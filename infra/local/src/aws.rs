@@ -1,23 +1,24 @@
 //! A small HTTP client for the emulator, in each of the protocols of AWS; also for the gateway and the partner stub.
 //!
-//! Not the SDK: the emulator checks no signatures, and the poller hands its raw answers on to functions.
+//! Not the SDK: the poller hands the emulator's raw answers on to functions.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::process::Command;
 
+use crate::run_credentials::RunCredentials;
+use crate::sigv4::{self, Signable};
+
 /// The region of the emulator.
 pub const REGION: &str = "us-east-1";
-
-/// Credentials that are valid nowhere.
-pub const ACCESS_KEY: &str = "test";
 
 /// How long an idle connection is kept. Shorter than the emulator's own 5 s: it would close a connection just as we
 /// send on it.
@@ -28,6 +29,7 @@ const IDLE: Duration = Duration::from_secs(2);
 pub struct Endpoint {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
+    credentials: Option<RunCredentials>,
 }
 
 /// A response, whatever its status.
@@ -50,7 +52,18 @@ impl Endpoint {
     /// The server at this URL.
     pub fn at(url: String) -> Self {
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build_http();
-        Self { url, client }
+        Self { url, client, credentials: None }
+    }
+
+    /// The emulator at this URL. Requests to it are signed.
+    pub fn signed(url: String, credentials: RunCredentials) -> Self {
+        Self { credentials: Some(credentials), ..Self::at(url) }
+    }
+
+    /// The emulator of the local cloud that runs the tests.
+    pub fn of_environment() -> Result<Self> {
+        let url = std::env::var("AWS_ENDPOINT_URL").context("AWS_ENDPOINT_URL is not set: run this by `make test`")?;
+        Ok(Self::signed(url, RunCredentials::of_environment()?))
     }
 
     /// The URL, as `AWS_ENDPOINT_URL` takes it.
@@ -79,8 +92,7 @@ impl Endpoint {
         String::from_utf8(answer.body.into()).context("the emulator sent an answer that is not text")
     }
 
-    /// Sends a request. Unless it has an authorization header, it gets credentials that only name the service and
-    /// the region.
+    /// Sends a request. Those to the emulator are signed for the service.
     pub async fn send(
         &self,
         service: &str,
@@ -90,19 +102,33 @@ impl Endpoint {
         body: impl Into<Bytes>,
     ) -> Result<EndpointResponse> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
-        if !headers.iter().any(|(name, _)| *name == "authorization") {
-            request = request.header("authorization", credentials(service));
-        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request
-            .body(Full::new(body.into()))
+        let mut request = request
+            .body(body.into())
             .with_context(|| format!("nothing was sent: {path} or its headers make no HTTP request"))?;
+        self.sign(&mut request, service);
+        let request = request.map(Full::new);
         let response = self.client.request(request).await.with_context(|| format!("{} does not answer", self.url))?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.with_context(|| format!("the answer of {} broke off", self.url))?.to_bytes();
         Ok(EndpointResponse { status: parts.status, headers: parts.headers, body })
+    }
+
+    fn sign(&self, request: &mut Request<Bytes>, service: &str) {
+        let Some(RunCredentials { access_key_id, secret_access_key, .. }) = &self.credentials else { return };
+        let host = request.uri().authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
+        request.headers_mut().extend(host.map(|host| (HOST, host)));
+        let signable = Signable {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            body: request.body().as_ref(),
+        };
+        let key = (access_key_id.as_str(), secret_access_key.as_str());
+        let signature = sigv4::sign(&signable, key, REGION, service, jiff::Timestamp::now());
+        request.headers_mut().extend(signature);
     }
 }
 
@@ -126,23 +152,19 @@ impl EndpointResponse {
 
 /// Points a child process at the emulator, and away from any real AWS account of the user.
 pub fn environment(child: &mut Command, endpoint: &Endpoint) {
+    if let Some(credentials) = &endpoint.credentials {
+        child
+            .env("AWS_ACCESS_KEY_ID", &credentials.access_key_id)
+            .env("AWS_SECRET_ACCESS_KEY", &credentials.secret_access_key);
+    }
     for name in ["AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN"] {
         child.env_remove(name);
     }
     child
         .env("AWS_ENDPOINT_URL", endpoint.url())
-        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", ACCESS_KEY)
         .env("AWS_REGION", REGION)
         .env("AWS_DEFAULT_REGION", REGION)
         .env("AWS_CONFIG_FILE", "/dev/null")
         .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
         .env("NO_PROXY", "127.0.0.1,localhost");
-}
-
-fn credentials(service: &str) -> String {
-    format!(
-        "AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/{REGION}/{service}/aws4_request, \
-         SignedHeaders=host, Signature=0"
-    )
 }

@@ -8,23 +8,24 @@ use axum::Router;
 use shared::adapters::machine::read_flows;
 use tokio::task::JoinHandle;
 
-use crate::aws::{ACCESS_KEY, Endpoint, REGION};
+use crate::aws::{Endpoint, REGION};
 use crate::demo_signing_secret::DemoSigningSecret;
 use crate::deploy::{self, Schedule};
-use crate::emulator::EmulatorProcess;
+use crate::emulator::{self, EmulatorProcess};
 use crate::gateway::{self, Routes};
 use crate::journal::Journal;
 use crate::lambda::Lambda;
 use crate::listen_ports::{self, ListenPorts};
 use crate::poller::Poller;
 use crate::project::Project;
+use crate::run_credentials::RunCredentials;
 use crate::secrets::{self, DemoSecrets};
 use crate::stack::Stack;
 use crate::state_folder::StateFolder;
 use crate::step_progress::StepProgress;
 use crate::template::{self, TemplateFunction};
 use crate::tools::{self, Tools};
-use crate::{binaries, console, partners, stage};
+use crate::{binaries, console, emulator_proxy, partners, stage};
 
 pub use crate::state_folder::CloudAddress;
 
@@ -60,8 +61,9 @@ pub struct LocalCloud {
     demo: DemoSecrets,
     flows: PathBuf,
     // In the order in which events meet them: no part may send to one that is gone.
-    servers: Servers,
+    servers: [ServerTask; 2],
     poller: Poller,
+    proxy: ServerTask,
     emulator: EmulatorProcess,
     state: StateFolder,
 }
@@ -72,25 +74,31 @@ impl LocalCloud {
         let project = Project::find()?;
         let state = StateFolder::take(&project, &options.name)?;
         // Before anything that takes time: a port that is in use is an error at once.
-        let listeners = Listeners::open(options.ports)?;
+        let mut listeners = Listeners::open(options.ports)?;
+        let credentials = RunCredentials::make()?;
         let flows = options.flows.unwrap_or_else(|| project.flows());
         let package = Package::make(&project, &flows, &state, progress).await?;
 
-        let emulator =
-            EmulatorProcess::start(&package.tools, listeners.emulator, state.folder(), state.log("emulator.log"));
+        let socket = emulator::socket_path(state.folder())?;
+        let proxy = listeners.serve_emulator(&socket, &credentials)?;
+        let at = (listeners.emulator_port, Endpoint::signed(listeners.emulator_url(), credentials.clone()));
+        let emulator = EmulatorProcess::start(&package.tools, socket, at, state.folder(), state.log("emulator.log"));
         let emulator = progress.step("start emulator", emulator).await?;
         let endpoint = emulator.endpoint();
         let stack = package.deploy(endpoint, &listeners, options.schedule, &state);
         let stack = progress.step("sam deploy", stack).await?;
         let demo = secrets::put(endpoint, state.folder(), &read_flows(&flows)?).await?;
 
-        let address = address(&listeners, &package, &stack, endpoint, &state)?;
+        let address = address(&listeners, &package, &stack, &credentials, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
-        let console = console::router(endpoint.clone(), lambda.clone());
-        let servers = listeners.serve(Routes::new(&package.functions, &stack)?, lambda, console, &state)?;
+        let console = console::router(endpoint.clone(), lambda.clone(), credentials.control_token.clone());
+        let routes = Routes::new(&package.functions, &stack)?;
+        let partners = listeners.serve_partners(&credentials, &demo, &state)?;
+        let gateway = listeners.serve_gateway(routes, lambda, console, &state)?;
+        let servers = [gateway, partners];
         state.publish(&address)?;
-        Ok(Self { address, demo, flows, servers, poller, emulator, state })
+        Ok(Self { address, demo, flows, servers, poller, proxy, emulator, state })
     }
 
     /// The address of every part.
@@ -128,8 +136,10 @@ impl LocalCloud {
             ("LEDGERLINE_EVENTS_QUEUE_URL", &address.events_queue_url),
             ("LEDGERLINE_DEAD_LETTERS_QUEUE_URL", &address.dead_letters_queue_url),
             ("AWS_ENDPOINT_URL", &address.endpoint),
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
-            ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
+            ("AWS_ACCESS_KEY_ID", &address.credentials.access_key_id),
+            ("AWS_SECRET_ACCESS_KEY", &address.credentials.secret_access_key),
+            ("LEDGERLINE_CONTROL_TOKEN", &address.credentials.control_token),
+            ("LEDGERLINE_STATE", address.state.to_str().context("the state folder has a name that is no text")?),
             ("AWS_REGION", REGION),
         ])
     }
@@ -138,6 +148,7 @@ impl LocalCloud {
     pub async fn stop(self) {
         drop(self.servers);
         drop(self.poller);
+        drop(self.proxy);
         self.emulator.stop().await;
         drop(self.state);
     }
@@ -183,7 +194,7 @@ fn address(
     listeners: &Listeners,
     package: &Package,
     stack: &Stack,
-    endpoint: &Endpoint,
+    credentials: &RunCredentials,
     state: &StateFolder,
 ) -> Result<CloudAddress> {
     let name = |function: &TemplateFunction| {
@@ -193,9 +204,9 @@ fn address(
     };
     Ok(CloudAddress {
         pid: std::process::id(),
-        url: format!("http://127.0.0.1:{}", listen_ports::port_of(&listeners.gateway)?),
+        url: listeners.url.clone(),
         partners_url: listeners.partners_url.clone(),
-        endpoint: endpoint.url().to_owned(),
+        endpoint: listeners.emulator_url(),
         functions: package.functions.iter().map(name).collect::<Result<_>>()?,
         ledger_table: stack.output("LedgerTableName")?.to_owned(),
         limits_table: stack.output("LimitsTableName")?.to_owned(),
@@ -203,44 +214,72 @@ fn address(
         events_queue_url: stack.output("EventsQueueUrl")?.to_owned(),
         dead_letters_queue_url: stack.output("DeadLettersQueueUrl")?.to_owned(),
         state: state.folder().to_owned(),
+        credentials: credentials.clone(),
     })
 }
 
-/// The listeners, opened before the parts behind them exist.
+/// The listeners, opened before the parts behind them exist. Each part takes its own.
 struct Listeners {
-    gateway: TcpListener,
-    partners: TcpListener,
+    gateway: Option<TcpListener>,
+    partners: Option<TcpListener>,
+    emulator: Option<TcpListener>,
+    url: String,
     partners_url: String,
-    emulator: u16,
+    emulator_port: u16,
 }
 
 impl Listeners {
     fn open(ports: ListenPorts) -> Result<Self> {
         let gateway = listen_ports::listen(ports.gateway, "API", "--port")?;
         let partners = listen_ports::listen(ports.partners, "partner stub", "--partners-port")?;
-        // Closed again: the emulator binds it itself.
         let emulator = listen_ports::listen(ports.emulator, "emulator", "--emulator-port")?;
         Ok(Self {
+            url: format!("http://127.0.0.1:{}", listen_ports::port_of(&gateway)?),
             partners_url: format!("http://127.0.0.1:{}", listen_ports::port_of(&partners)?),
-            emulator: listen_ports::port_of(&emulator)?,
-            gateway,
-            partners,
+            emulator_port: listen_ports::port_of(&emulator)?,
+            gateway: Some(gateway),
+            partners: Some(partners),
+            emulator: Some(emulator),
         })
     }
 
-    fn serve(self, routes: Routes, lambda: Lambda, console: Router, state: &StateFolder) -> Result<Servers> {
-        let partners = partners::serve(self.partners, Journal::create(&state.log("partners.jsonl"))?)?;
+    fn emulator_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.emulator_port)
+    }
+
+    fn serve_emulator(&mut self, socket: &Path, credentials: &RunCredentials) -> Result<ServerTask> {
+        let listener = take(&mut self.emulator)?;
+        Ok(ServerTask(emulator_proxy::serve(listener, socket.to_owned(), credentials.clone())?))
+    }
+
+    fn serve_partners(&mut self, run: &RunCredentials, demo: &DemoSecrets, state: &StateFolder) -> Result<ServerTask> {
+        let journal = Journal::create(&state.log("partners.jsonl"))?;
+        let listener = take(&mut self.partners)?;
+        Ok(ServerTask(partners::serve(listener, &run.control_token, &demo.integrations, journal)?))
+    }
+
+    fn serve_gateway(
+        &mut self,
+        routes: Routes,
+        lambda: Lambda,
+        console: Router,
+        state: &StateFolder,
+    ) -> Result<ServerTask> {
         let journal = Journal::create(&state.log("gateway.jsonl"))?;
-        Ok(Servers([partners, gateway::serve(self.gateway, routes, lambda, console, journal)?]))
+        Ok(ServerTask(gateway::serve(take(&mut self.gateway)?, routes, lambda, console, journal)?))
     }
 }
 
-/// The tasks of the gateway and the partner stub. Dropping a task's handle would leave the task running.
-#[derive(Debug)]
-struct Servers([JoinHandle<()>; 2]);
+fn take(listener: &mut Option<TcpListener>) -> Result<TcpListener> {
+    listener.take().context("the local cloud cannot start: one of its ports is served already")
+}
 
-impl Drop for Servers {
+/// The task of a server. Dropping the handle alone would leave the task running.
+#[derive(Debug)]
+struct ServerTask(JoinHandle<()>);
+
+impl Drop for ServerTask {
     fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
+        self.0.abort();
     }
 }

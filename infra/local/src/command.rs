@@ -7,6 +7,8 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
 
+use crate::private_files;
+
 const TAIL_LINES: usize = 25;
 
 /// Runs a program to its end, with all output in `log`. The error shows the end of the log.
@@ -43,12 +45,12 @@ pub async fn run_shown(command: &mut Command) -> Result<()> {
 
 /// An empty log file, as both outputs of a child.
 pub fn log_to(log: &Path) -> Result<(Stdio, Stdio)> {
-    outputs(File::create(log), log)
+    outputs(private_files::create(log), log)
 }
 
 /// A log file that is added to, as both outputs of a child.
 pub fn log_more(log: &Path) -> Result<(Stdio, Stdio)> {
-    outputs(File::options().create(true).append(true).open(log), log)
+    outputs(private_files::append(log), log)
 }
 
 /// The last lines of a log, indented.

@@ -1,5 +1,7 @@
 //! The AWS emulator, MiniStack, as a child process.
 //!
+//! It listens on a socket in the file system that only its owner opens: [`crate::emulator_proxy`] stands before it.
+//!
 //! A guardian shell leads the emulator's process group and holds the other end of a pipe from us.
 //! When that end closes, the guardian kills the whole group, the function processes included. It
 //! closes however we end: stopped, dropped, or killed with SIGKILL, so no start finds a leftover.
@@ -17,10 +19,18 @@ use tokio::process::{Child, Command};
 
 use crate::aws::{self, Endpoint};
 use crate::command::{log_more, tail};
+use crate::private_files;
 use crate::processes::{self, Signal};
+use crate::run_credentials;
 use crate::tools::Tools;
 
 const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
+
+/// The script that starts the emulator.
+const LAUNCH: &str = include_str!("emulator/launch.py");
+
+/// The longest path that every system takes for a socket.
+const MAX_SOCKET_PATH: usize = 100;
 
 /// The shell script of the guardian. The pipe is standard input, kept as 3 because a background job has none.
 const GUARDIAN: &str = r#"
@@ -38,20 +48,26 @@ pub struct EmulatorProcess {
     setup: EmulatorSetup,
 }
 
-/// The emulator's tools, port and files.
+/// The emulator's tools, the port that it is known by, and its files.
 #[derive(Debug)]
 struct EmulatorSetup {
     tools: Tools,
     port: u16,
+    socket: PathBuf,
     temporary: PathBuf,
     log: PathBuf,
 }
 
 impl EmulatorProcess {
-    /// Starts the emulator on a port of the loopback interface, and waits until it answers.
-    pub async fn start(tools: &Tools, port: u16, state: &Path, log: PathBuf) -> Result<Self> {
-        let endpoint = Endpoint::new(port);
-        let setup = EmulatorSetup { tools: tools.clone(), port, temporary: state.join("tmp"), log };
+    /// Starts the emulator on a socket, and waits until it answers through the proxy on this port.
+    pub async fn start(
+        tools: &Tools,
+        socket: PathBuf,
+        (port, endpoint): (u16, Endpoint),
+        state: &Path,
+        log: PathBuf,
+    ) -> Result<Self> {
+        let setup = EmulatorSetup { tools: tools.clone(), port, socket, temporary: state.join("tmp"), log };
         let guardian = spawn(&setup, &endpoint)?;
         let mut emulator = Self { guardian, endpoint, setup };
         emulator.wait_until_healthy().await?;
@@ -118,10 +134,26 @@ impl EmulatorProcess {
     }
 }
 
+/// The place of the emulator's socket: in the state folder, or in a folder of its own where that path is too long.
+pub(crate) fn socket_path(state: &Path) -> Result<PathBuf> {
+    let socket = state.join("tmp/emulator.sock");
+    if socket.as_os_str().len() <= MAX_SOCKET_PATH {
+        return Ok(socket);
+    }
+    let folder = std::env::temp_dir().join(format!("ledgerline-{}", run_credentials::random::<8>()?));
+    private_files::create_folder(&folder)
+        .context("the emulator cannot start: cannot create a folder for its socket")?;
+    Ok(folder.join("emulator.sock"))
+}
+
 impl EmulatorSetup {
+    fn pid_file(&self) -> PathBuf {
+        self.temporary.join("emulator.pid")
+    }
+
     /// The id of the emulator's own process, which the guardian only waits for.
     fn pid(&self) -> Result<u32> {
-        let file = self.temporary.join(format!("ministack-{}.pid", self.port));
+        let file = self.pid_file();
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read the emulator's process id in {}", file.display()))?;
         text.trim().parse().with_context(|| format!("{} does not hold the emulator's process id", file.display()))
@@ -130,16 +162,20 @@ impl EmulatorSetup {
 
 fn spawn(setup: &EmulatorSetup, endpoint: &Endpoint) -> Result<Child> {
     let (out, err) = log_more(&setup.log)?;
-    std::fs::create_dir_all(&setup.temporary).context("the emulator cannot start: cannot create its folder")?;
+    private_files::create_folder(&setup.temporary).context("the emulator cannot start: cannot create its folder")?;
 
     let mut guardian = Command::new("sh");
-    guardian.args(["-c", GUARDIAN, "guardian"]).arg(setup.tools.path("ministack"));
+    guardian.args(["-c", GUARDIAN, "guardian"]).arg(setup.tools.path("python3"));
+    guardian.args(["-c", LAUNCH]).args([&setup.socket, &setup.pid_file()]);
     // The functions inherit this environment, and find AWS through it as they would anywhere.
     aws::environment(&mut guardian, endpoint);
     guardian
         .env("GATEWAY_PORT", setup.port.to_string())
         .env("EDGE_PORT", setup.port.to_string())
-        .env("BIND_HOST", "127.0.0.1")
+        .env("RUNTIME_TOKEN", run_credentials::random::<16>()?)
+        // Listeners of services that the template does not use.
+        .env("IOT_MTLS_ENABLED", "0")
+        .env("SFTP_ENABLED", "0")
         .env("TMPDIR", &setup.temporary)
         // In the folder that each cloud begins with empty: a state never outlives its cloud.
         .env("PERSIST_STATE", "1")

@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::private_files;
+
 /// An append-only file of JSON lines.
 #[derive(Debug)]
 pub struct Journal {
@@ -17,7 +19,7 @@ pub struct Journal {
 impl Journal {
     /// Creates an empty journal.
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path)
+        let file = private_files::create(path)
             .with_context(|| format!("the local cloud cannot start: cannot write the log {}", path.display()))?;
         Ok(Self { file: Mutex::new(file) })
     }

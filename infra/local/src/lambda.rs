@@ -1,6 +1,5 @@
 //! Invocations of deployed functions.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use serde_json::Value;
 
 use crate::aws::Endpoint;
 use crate::metrics;
+use crate::private_files;
 
 /// The outcome of an invocation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,7 +63,6 @@ impl Lambda {
         metrics::extract(&self.endpoint, &text);
         text.push(b'\n');
         let file = self.logs.join(format!("{function}.log"));
-        let opened = OpenOptions::new().create(true).append(true).open(file);
-        let _ = opened.and_then(|mut file| file.write_all(&text));
+        let _ = private_files::append(&file).and_then(|mut file| file.write_all(&text));
     }
 }

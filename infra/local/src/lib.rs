@@ -14,8 +14,10 @@
 pub mod command;
 pub mod listen_ports;
 pub mod output;
+pub mod private_files;
 pub mod processes;
 pub mod project;
+pub mod run_credentials;
 pub mod seeded_random;
 mod state_folder;
 pub mod step_progress;
@@ -27,12 +29,16 @@ pub mod template;
 pub mod tools;
 
 pub mod aws;
+mod sigv4;
 pub mod deploy;
 pub mod demo_signing_secret;
 pub mod emulator;
+mod emulator_proxy;
 pub mod secrets;
 pub mod stack;
 
+mod control_token;
+mod foreign_requests;
 pub mod console;
 pub mod gateway;
 pub mod journal;

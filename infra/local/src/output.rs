@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use shared::base::visible::on_lines;
+
 /// Prints a text. Where its reader is gone, as `head` goes, nobody wants the rest.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout();
@@ -11,7 +13,7 @@ pub(crate) fn print(text: &str) {
 /// An error for a person: its sentence first, then each cause on a line of its own.
 pub fn error_text(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(|cause| format!("\nCause: {cause}"));
-    format!("{error}{}", causes.collect::<String>())
+    on_lines(&format!("{error}{}", causes.collect::<String>()))
 }
 
 #[cfg(test)]

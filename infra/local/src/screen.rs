@@ -1,7 +1,7 @@
 //! The screen at the end of a start: what to paste next.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cloud::{CloudAddress, LocalCloud};
@@ -20,7 +20,7 @@ fn render(address: &CloudAddress, signing_key: &str, has_openssl: bool, terminal
         "Paste these into another terminal, in this folder.".to_owned(),
         format!("{}\n{}", title("Send a signed event"), signed_curl(address, signing_key, has_openssl)),
         format!("{}\n{}", title("Watch a failure"), failure(address)),
-        format!("{}\n  {}/console", title("Open the console, with every parked event"), address.url),
+        format!("{}\n  {}", title("Open the console, with every parked event"), address.console_url()),
         format!("{}\n{}", title("Read the logs"), logs(&address.state)),
         "Ctrl-C here, or `make stop` there, stops everything.".to_owned(),
     ];
@@ -31,6 +31,7 @@ fn render(address: &CloudAddress, signing_key: &str, has_openssl: bool, terminal
 /// The id is fixed: pasted twice, it is the same event twice.
 fn signed_curl(address: &CloudAddress, key: &str, has_openssl: bool) -> String {
     let CloudAddress { url, partners_url, .. } = address;
+    let control = control_file(address);
     let missing = if has_openssl {
         ""
     } else {
@@ -44,13 +45,19 @@ fn signed_curl(address: &CloudAddress, key: &str, has_openssl: bool) -> String {
     --data-binary @events/lead-created.json
 
   Paste it again: it is a duplicate, with the same answer and no second call to the partner. The calls it got:
-  curl -s {partners_url}/_control/log"#
+  curl -sH @{control} {partners_url}/_control/log"#
     )
+}
+
+/// The file with the header that opens the partner stub's controls.
+fn control_file(address: &CloudAddress) -> String {
+    from_here(&address.state).join("control.header").display().to_string()
 }
 
 /// A failure needs a new event: a duplicate of one that is done calls nobody.
 fn failure(address: &CloudAddress) -> String {
-    let control = |body: &str| format!("  curl -X PUT {}/_control/crm -d '{body}'", address.partners_url);
+    let header = control_file(address);
+    let control = |body: &str| format!("  curl -H @{header} -X PUT {}/_control/crm -d '{body}'", address.partners_url);
     let (fail, heal) = (control(r#"{"mode":"status","status":500}"#), control(r#"{"mode":"ok"}"#));
     let hang = control(r#"{"mode":"hang","apply":true,"seconds":30}"#);
     format!(
@@ -71,8 +78,7 @@ fn failure(address: &CloudAddress) -> String {
 }
 
 fn logs(state: &Path) -> String {
-    let relative = std::env::current_dir().ok().and_then(|here| Some(state.strip_prefix(here).ok()?.to_owned()));
-    let logs = relative.unwrap_or_else(|| state.to_owned()).join("logs");
+    let logs = from_here(state).join("logs");
     let logs = logs.display();
     format!(
         "  {logs}/partners.jsonl             each call that the partner got\n  \
@@ -81,6 +87,12 @@ fn logs(state: &Path) -> String {
          {logs}/ledgerline-<function>.log  the log of a function\n  \
          {logs}/emulator.log, deploy.log   the logs of the emulator and of sam deploy"
     )
+}
+
+/// A path as it is typed in this folder.
+fn from_here(path: &Path) -> PathBuf {
+    let relative = std::env::current_dir().ok().and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
+    relative.unwrap_or_else(|| path.to_owned())
 }
 
 fn has_openssl() -> bool {

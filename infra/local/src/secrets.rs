@@ -18,13 +18,22 @@ const SOURCES: &str = "sources.secret";
 
 const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
 
-/// The secrets of the demo source: a key to sign with, and a token to read its receipts with.
-#[derive(Clone, Debug)]
+/// The secrets of the demo source, a key to sign with and a token to read its receipts with; and the token of the
+/// integrations.
+#[derive(Clone)]
 pub struct DemoSecrets {
     /// The key that it signs with.
     pub signing: DemoSigningSecret,
     /// The token: `web-forms.<secret>`.
     pub receipts: String,
+    /// The token that all integrations get.
+    pub integrations: String,
+}
+
+impl std::fmt::Debug for DemoSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DemoSecrets(…)")
+    }
 }
 
 /// Puts the secrets of all sources and integrations in place; returns those of the demo source.
@@ -42,7 +51,7 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
         put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &token).await?;
     }
     put_parameter(endpoint, RECEIPTS, &receipts).await?;
-    Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
+    Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts, integrations: token })
 }
 
 /// The key that the sources of a local cloud sign with, from its state folder.

@@ -17,15 +17,19 @@ use tokio::process::Command;
 
 use crate::binaries::Binaries;
 use crate::command::run_shown;
+use crate::private_files;
 use crate::project::Project;
 use crate::template::TemplateFunction;
 use crate::tools::Tools;
 
 /// The script that packs a binary: quickly rather than tightly, as it goes no further than this machine.
 const ZIP: &str = r"
-import sys, zipfile
+import os, sys, zipfile
+os.umask(0o077)
 with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-    archive.write(sys.argv[2], 'bootstrap')
+    binary = zipfile.ZipInfo('bootstrap', (1980, 1, 1, 0, 0, 0))
+    binary.external_attr = 0o755 << 16
+    archive.writestr(binary, open(sys.argv[2], 'rb').read(), zipfile.ZIP_DEFLATED, 1)
 ";
 
 /// Stages the template, the flows and every function; returns the staged template's path.
@@ -43,7 +47,8 @@ pub async fn stage(
     let packages: BTreeMap<&Path, &TemplateFunction> = functions.iter().map(|it| (it.code.as_path(), it)).collect();
     try_join_all(packages.values().map(|function| stage_function(tools, function, binaries, &infra))).await?;
     let template = infra.join("template.yaml");
-    fs::copy(project.template(), &template).context("the package was not made: cannot copy the template")?;
+    private_files::copy(&project.template(), &template)
+        .context("the package was not made: cannot copy the template")?;
     Ok(template)
 }
 
@@ -58,14 +63,15 @@ async fn stage_function(tools: &Tools, function: &TemplateFunction, binaries: &B
     if zip.is_file() && fs::read_to_string(&stamp).is_ok_and(|staged| staged == version) {
         return Ok(());
     }
-    fs::create_dir_all(zip.parent().unwrap_or(infra)).context("the package was not made: cannot create its folder")?;
+    private_files::create_folder(zip.parent().unwrap_or(infra))
+        .context("the package was not made: cannot create its folder")?;
     pack(tools, binary, &zip).await?;
-    fs::write(stamp, version).context("the package was not made: cannot record the version of a binary")
+    private_files::write(&stamp, version).context("the package was not made: cannot record the version of a binary")
 }
 
 async fn pack(tools: &Tools, binary: &Path, zip: &Path) -> Result<()> {
     let stripped = zip.with_extension("bootstrap");
-    fs::copy(binary, &stripped)
+    private_files::copy(binary, &stripped)
         .with_context(|| format!("the package was not made: cannot copy {}", binary.display()))?;
     strip(&stripped).await;
     run_shown(tools.command("python3").args(["-c", ZIP]).args([zip, &stripped])).await?;
@@ -93,14 +99,14 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
     }
-    fs::create_dir_all(to)?;
+    private_files::create_folder(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy_tree(&entry.path(), &target)?;
         } else {
-            fs::copy(entry.path(), target)?;
+            private_files::copy(&entry.path(), &target)?;
         }
     }
     Ok(())

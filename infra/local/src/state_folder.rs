@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::aws::Endpoint;
+use crate::private_files;
 use crate::project::Project;
+use crate::run_credentials::RunCredentials;
 
 /// The address of a running local cloud and of all its parts. Kept in `cloud.json` while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +37,8 @@ pub struct CloudAddress {
     pub dead_letters_queue_url: String,
     /// The state folder, with `logs/` in it.
     pub state: PathBuf,
+    /// The keys of this run.
+    pub credentials: RunCredentials,
 }
 
 impl CloudAddress {
@@ -50,6 +55,16 @@ impl CloudAddress {
             ))
     }
 
+    /// The address of the console, with the token that opens it in the part that a browser sends to nobody.
+    pub fn console_url(&self) -> String {
+        format!("{}/console#token={}", self.url, self.credentials.control_token)
+    }
+
+    /// The emulator, for requests that are signed with the keys of this run.
+    pub fn emulator(&self) -> Endpoint {
+        Endpoint::signed(self.endpoint.clone(), self.credentials.clone())
+    }
+
     /// The name that a function was deployed under.
     pub fn function(&self, short: &str) -> Result<&str> {
         let name = self.functions.get(short).map(String::as_str);
@@ -61,6 +76,9 @@ impl CloudAddress {
 }
 
 const ADDRESS: &str = "cloud.json";
+
+/// The header that opens the controls of the partner stub, as `curl -H @file` takes it.
+const CONTROL: &str = "control.header";
 
 /// A local cloud's folder, held by a lock that ends with the process, however it ends.
 #[derive(Debug)]
@@ -74,9 +92,9 @@ impl StateFolder {
     /// secrets stay.
     pub(crate) fn take(project: &Project, name: &str) -> Result<Self> {
         let folder = project.state(name);
-        fs::create_dir_all(folder.join("logs"))
+        private_files::create_folder(&folder)
             .with_context(|| format!("the local cloud cannot start: cannot create its folder {}", folder.display()))?;
-        let lock = File::create(folder.join("lock"))
+        let lock = private_files::create(&folder.join("lock"))
             .context("the local cloud cannot start: cannot create the lock in its folder")?;
         lock.try_lock().ok().with_context(|| {
             format!(
@@ -104,8 +122,11 @@ impl StateFolder {
     /// Writes the address down, where other processes find it.
     pub(crate) fn publish(&self, address: &CloudAddress) -> Result<()> {
         let text = serde_json::to_vec_pretty(address)?;
-        fs::write(self.folder.join(ADDRESS), text)
-            .context("the local cloud cannot start: cannot write its address to cloud.json")
+        private_files::write(&self.folder.join(ADDRESS), text)
+            .context("the local cloud cannot start: cannot write its address to cloud.json")?;
+        let header = format!("Authorization: {}\n", address.credentials.control_header());
+        private_files::write(&self.folder.join(CONTROL), header)
+            .context("the local cloud cannot start: cannot write the header that opens its controls")
     }
 
     fn clear_last_run(&self) -> std::io::Result<()> {
@@ -115,13 +136,15 @@ impl StateFolder {
             if old.exists() {
                 fs::remove_dir_all(&old)?;
             }
-            fs::create_dir_all(&old)?;
+            private_files::create_folder(&old)?;
         }
         Ok(())
     }
 
     fn withdraw(&self) {
-        let _ = fs::remove_file(self.folder.join(ADDRESS));
+        for name in [ADDRESS, CONTROL] {
+            let _ = fs::remove_file(self.folder.join(name));
+        }
     }
 }
 

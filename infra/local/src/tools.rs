@@ -104,11 +104,12 @@ async fn check_python() -> Result<()> {
     }
 }
 
-/// Installs the listed packages. Every version is fixed, so pip need not resolve anything.
+/// Installs the listed packages. Every version is fixed, so pip need not resolve anything, and every file is known by
+/// its hash.
 async fn install(venv: &Path, list: &Path) -> Result<()> {
     let log = log_beside(venv, "pip.log")?;
     let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--no-input", "--disable-pip-version-check", "--no-deps"]);
+    pip.args(["install", "--no-input", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
     // Python compiles what is used; all of it ahead of time takes longer than the first start.
     pip.args(["--no-compile", "--requirement"]);
     run_logged(pip.arg(list), &log).await.context(

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use shared::base::visible::in_json;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::aws::{Endpoint, REGION};
+use crate::aws::REGION;
 use crate::cloud::{CloudAddress, CloudOptions, LocalCloud};
 use crate::command::run_shown;
 use crate::lambda::{InvocationOutcome, Lambda};
@@ -77,10 +78,10 @@ pub async fn invoke(function: &str, event: &str) -> Result<ExitCode> {
     let event: Value = serde_json::from_str(event).context("nothing was invoked: the event is not JSON")?;
     let address = CloudAddress::of_running()?;
     let name = address.function(function)?;
-    let lambda = Lambda::new(Endpoint::at(address.endpoint.clone()), address.state.join("logs"));
+    let lambda = Lambda::new(address.emulator(), address.state.join("logs"));
     let outcome = lambda.invoke(name, &event).await;
     match outcome.context(NO_CLOUD_ANSWER)? {
-        InvocationOutcome::Answered(answer) => print(&format!("{answer:#}\n")),
+        InvocationOutcome::Answered(answer) => print(&format!("{}\n", in_json(&format!("{answer:#}")))),
         InvocationOutcome::Failed(error) => bail!(
             "the function {function} failed, and may have done part of its work: {error:#}. Its log is {}",
             address.state.join("logs").join(format!("{name}.log")).display()

@@ -5,7 +5,8 @@
 //! redirect would take the request to a host that no integration names.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,13 +14,16 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::ext::on_informational;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::bounded_stream::BoundedConnector;
 use crate::effects::outcome::NoAnswer;
 use crate::effects::request::{PartnerRequest, Partners};
 use crate::flows::PartnerAnswer;
@@ -27,7 +31,16 @@ use crate::flows::PartnerAnswer;
 /// The most bytes of an answer that are read. Only a few picked values are kept of it.
 const MAX_ANSWER: usize = 64 * 1024;
 
-type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+/// The most bytes of an answer's header fields.
+const MAX_HEADERS: usize = 32 * 1024;
+
+/// The most bytes of an answer as it is sent, interim answers and the lengths of chunks included.
+const MAX_SENT: usize = 4 * (MAX_ANSWER + MAX_HEADERS);
+
+/// The most interim answers (1xx) before the answer. Partners send none or one.
+const MAX_INTERIM: usize = 8;
+
+type Pool = Client<BoundedConnector<HttpsConnector<HttpConnector>>, Full<Bytes>>;
 
 /// The partners' APIs over HTTP.
 #[derive(Debug)]
@@ -57,7 +70,28 @@ impl Partners for HttpPartners {
         let pool = self.pool.as_ref().map_err(NoAnswer::clone)?;
         let timeout = request.timeout;
         let call = build(self.url(&request), request).map_err(|error| NoAnswer::NotSent(error.to_string()))?;
-        exchange(pool, call, timeout).await
+        within_interim_answers(pool, call, timeout).await
+    }
+}
+
+/// Gives a call up when its partner sends too many interim answers. They are no progress, and each costs the worker
+/// time that other calls wait for.
+async fn within_interim_answers(
+    pool: &Pool,
+    mut call: Request<Full<Bytes>>,
+    timeout: Duration,
+) -> Result<PartnerAnswer, NoAnswer> {
+    let (seen, too_many) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let tell = Arc::clone(&too_many);
+    on_informational(&mut call, move |_| {
+        if seen.fetch_add(1, Ordering::Relaxed) == MAX_INTERIM {
+            tell.notify_one();
+        }
+    });
+    tokio::select! {
+        biased;
+        () = too_many.notified() => Err(NoAnswer::Lost(format!("more than {MAX_INTERIM} interim answers"))),
+        answer = exchange(pool, call, timeout) => answer,
     }
 }
 
@@ -127,5 +161,7 @@ fn pool() -> Result<Pool, NoAnswer> {
         .enable_http1()
         .wrap_connector(http);
     let mut client = Client::builder(TokioExecutor::new());
+    client.http1_max_buf_size(MAX_HEADERS);
+    let connector = BoundedConnector::new(connector, MAX_SENT);
     Ok(client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).build(connector))
 }

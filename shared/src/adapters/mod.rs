@@ -8,6 +8,8 @@ pub mod aws;
 mod geoip;
 #[cfg(feature = "aws")]
 mod http;
+#[cfg(feature = "aws")]
+mod bounded_stream;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 

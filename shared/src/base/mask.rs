@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The value with every text and number hidden. The first letter of a text stays, to tell one from
-/// another. The name of a field stays too, unless it is no plain name: a sender may use an email as one.
+/// another, unless it would tell too much of a short one or is no letter: a sender may write what a terminal obeys. The name of a field stays too, unless it is no plain name: a sender may use an email as one.
 pub fn mask(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields.iter().map(|(name, value)| (mask_name(name), mask(value))).collect(),
@@ -38,8 +38,13 @@ pub fn mask_name(name: &str) -> String {
 const MAX_NAME: usize = 40;
 
 fn mask_text(text: &str) -> String {
-    format!("{}***", text.chars().take(1).collect::<String>())
+    let long_enough = text.chars().nth(MIN_SHOWN - 1).is_some();
+    let first = text.chars().next().filter(|first| long_enough && first.is_alphanumeric());
+    first.map_or_else(|| "***".into(), |first| format!("{first}***"))
 }
+
+/// The shortest text whose first letter is shown.
+const MIN_SHOWN: usize = 4;
 
 /// The first lines of a masked payload.
 pub fn preview(payload: &Value) -> Vec<String> {
@@ -66,9 +71,17 @@ mod tests {
     }
 
     #[test]
+    fn a_short_text_is_hidden_whole_and_no_first_character_but_a_letter_is_shown() {
+        for text in ["", "a", "ab", "abc", "+44 20 7946", "\u{202e}abcd", "\u{9b}31mx", "\u{1b}[2Jx", "\u{200b}abcd"] {
+            assert_eq!(mask(&json!(text)), json!("***"), "{text:?}");
+        }
+        assert_eq!(mask(&json!(["abcd", "Ж-12", "4711"])), json!(["a***", "Ж***", "4***"]));
+    }
+
+    #[test]
     fn a_name_that_is_none_is_hidden() {
         let masked = mask(&json!({"ada@example.com": {"first_name": 1}, "+44 20 7946": 2, "x".repeat(41): 3, "": 4}));
-        assert_eq!(masked, json!({"a***": {"first_name": "***"}, "+***": "***", "x***": "***", "***": "***"}));
+        assert_eq!(masked, json!({"a***": {"first_name": "***"}, "***": "***", "x***": "***"}));
     }
 
     #[test]

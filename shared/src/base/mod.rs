@@ -8,6 +8,7 @@ pub mod mask;
 pub mod retention;
 pub mod time;
 pub mod trace;
+pub mod visible;
 
 pub mod locate;
 pub mod suggest;

@@ -47,6 +47,12 @@ pub trait Claims: Send + Sync {
 pub trait Rows: Send + Sync {
     /// The row of an event.
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable>;
+
+    /// The row of an event of this source. A store that can leaves out another source's row by itself: to its reader,
+    /// that row and none are the same answer, of the same size, after the same work.
+    async fn row_from(&self, source: &str, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        Ok(self.row(id).await?.filter(|row| row.source == source))
+    }
 }
 
 /// The ledger for operators: parked rows, kept payloads, and changes to both.

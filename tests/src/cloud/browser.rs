@@ -34,11 +34,16 @@ impl Browser {
         .await;
         let session = browser.ask("POST", "/session", json!({"capabilities": {"alwaysMatch": capabilities()}})).await;
         browser.session = format!("/session/{}", session["sessionId"].as_str().expect("a session"));
-        browser.command("POST", "/url", json!({"url": url})).await;
+        browser.go(url).await;
         browser
     }
 
-    /// What a script returns.
+    /// Opens another page in the window.
+    pub(super) async fn go(&self, url: &str) {
+        self.command("POST", "/url", json!({"url": url})).await;
+    }
+
+    /// What a script returns, or what its promise becomes.
     pub(super) async fn run(&self, script: &str) -> Value {
         self.command("POST", "/execute/sync", json!({"script": script, "args": []})).await
     }
@@ -108,7 +113,8 @@ impl Browser {
     }
 }
 
-/// The browser goes with the pipe to its driver. Root may not use its sandbox.
+/// The browser goes with the pipe to its driver. Root may not use its sandbox. One name is pointed at this machine, as
+/// an attacker would point theirs.
 fn capabilities() -> Value {
     let args = [
         "--headless=new",
@@ -116,6 +122,7 @@ fn capabilities() -> Value {
         "--disable-dev-shm-usage",
         "--disable-background-networking",
         "--hide-scrollbars",
+        "--host-resolver-rules=MAP rebound.example 127.0.0.1",
         "--remote-debugging-pipe",
         "--window-size=1180,860",
     ];

@@ -115,7 +115,7 @@ async fn a_plan_is_applied_exactly_or_not_at_all() {
     let plan = json_of(&["plan", "--flow", "lead-routing", "--since", &since]);
     assert_eq!(plan["events"].as_array().map(Vec::len), Some(2), "{plan}");
     let file = std::env::temp_dir().join(format!("ledgerline-plan-{}.json", std::process::id()));
-    std::fs::write(&file, plan.to_string()).expect("the plan is kept");
+    local::private_files::write(&file, plan.to_string()).expect("the plan is kept");
     let apply = ["apply", "--plan", &file.to_string_lossy(), "--reason", "the CRM is back"].map(str::to_owned);
     let apply: Vec<&str> = apply.iter().map(String::as_str).collect();
 
@@ -253,7 +253,7 @@ async fn an_operator_imports_contacts_and_withdraws_a_consent() {
     let email = format!("imported-{}-{}@example.com", system.now(), std::process::id());
     let file = std::env::temp_dir().join(format!("ledgerline-contacts-{}.csv", std::process::id()));
     let rows = format!("email,consent_email,time_zone\n{email},true,\nnobody,true,\n");
-    std::fs::write(&file, rows).expect("the contacts are kept");
+    local::private_files::write(&file, rows).expect("the contacts are kept");
     let file = file.to_string_lossy().into_owned();
     let import =
         ["contacts", "import", &file, "--tenant", "acme", "--at", "2026-11-01T00:00:00Z", "--reason", "a test"];

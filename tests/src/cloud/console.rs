@@ -12,8 +12,13 @@ use super::system::{System, eventually, variable};
 use crate::fixtures::root;
 use crate::memory::{HOSTILE, hostile};
 
+/// The console's address, as `make run` prints it.
+fn address(query: &str) -> String {
+    format!("{}/console{query}#token={}", variable("LEDGERLINE_URL"), variable("LEDGERLINE_CONTROL_TOKEN"))
+}
+
 async fn console() -> Browser {
-    Browser::open(&format!("{}/console", variable("LEDGERLINE_URL"))).await
+    Browser::open(&address("")).await
 }
 
 /// Keeps what the window shows: below `target`, or where the README's pictures are.
@@ -63,7 +68,7 @@ async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_suc
 async fn a_viewer_sees_the_same_without_a_button() {
     let system = System::take().await;
     let id = system.dead_leads(500, 1).await.remove(0);
-    let browser = Browser::open(&format!("{}/console?dashboard=ledgerline-view", variable("LEDGERLINE_URL"))).await;
+    let browser = Browser::open(&address("?dashboard=ledgerline-view")).await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
     browser.until_text("main .history", "dead: unknown_outcome").await;

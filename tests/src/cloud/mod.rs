@@ -5,6 +5,7 @@ mod browser;
 mod cli;
 mod console;
 mod flows;
+mod intruders;
 mod openapi;
 mod replay;
 mod system;

@@ -48,7 +48,7 @@ impl System {
     /// The system, with a partner that is well and remembers nothing.
     pub(crate) async fn take() -> Self {
         let turn = TURN.lock().await;
-        let endpoint = Endpoint::at(variable("AWS_ENDPOINT_URL"));
+        let endpoint = Endpoint::of_environment().expect("make test names the emulator");
         let logs = std::env::temp_dir();
         let system = System {
             gateway: Endpoint::at(variable("LEDGERLINE_URL")),
@@ -58,7 +58,7 @@ impl System {
             secret: Secret::new(variable("LEDGERLINE_SECRET")),
             _turn: turn,
         };
-        request(&system.partners, "DELETE", "/_control", &[], String::new()).await;
+        system.control("DELETE", "/_control", String::new()).await;
         system
     }
 
@@ -106,8 +106,13 @@ impl System {
     }
 
     pub(crate) async fn tell_partner(&self, behaviour: Value) {
-        let answer = request(&self.partners, "PUT", "/_control/crm", &[], behaviour.to_string()).await;
+        let answer = self.control("PUT", "/_control/crm", behaviour.to_string()).await;
         assert!(answer.status < 300, "{}", answer.body);
+    }
+
+    async fn control(&self, method: &str, path: &str, body: String) -> SystemAnswer {
+        let header = format!("Bearer {}", variable("LEDGERLINE_CONTROL_TOKEN"));
+        request(&self.partners, method, path, &[("authorization", &header)], body).await
     }
 
     /// Every call that the partner got, in order.
@@ -118,7 +123,7 @@ impl System {
     /// Every call that this partner got, in order.
     pub(crate) async fn calls_of(&self, integration: &str) -> Vec<Value> {
         let path = format!("/_control/log?integration={integration}");
-        let log = request(&self.partners, "GET", &path, &[], String::new()).await;
+        let log = self.control("GET", &path, String::new()).await;
         log.body.as_array().expect("a list").clone()
     }
 

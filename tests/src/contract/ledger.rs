@@ -33,6 +33,7 @@ async fn emulator() -> DynamoLedger {
 on_model_and_emulator!(
     a_new_event_is_admitted_and_a_duplicate_sees_its_row,
     of_many_at_once_one_is_admitted,
+    a_row_is_its_own_sources_alone,
     a_forgotten_key_is_admitted_again_and_an_open_event_never,
     what_was_never_claimed_is_admitted_again_once_its_message_is_lost,
     a_claim_records_the_first_intent,
@@ -123,6 +124,14 @@ async fn a_new_event_is_admitted_and_a_duplicate_sees_its_row(ledger: impl Ledge
     let later = NOW + Duration::from_secs(9);
     let again = ledger.admit(&Row::admitted(&event, later), later).await;
     assert_eq!(again, Ok(Admission::Duplicate(Box::new(first))));
+}
+
+async fn a_row_is_its_own_sources_alone(ledger: impl Ledger) {
+    let event = admitted(&ledger, "own").await;
+    let own = Row::admitted(&event, NOW);
+    assert_eq!(ledger.row_from(&event.source, &event.id).await, Ok(Some(own)));
+    assert_eq!(ledger.row_from("rival", &event.id).await, Ok(None));
+    assert_eq!(ledger.row_from(&event.source, &EventId::named("none")).await, Ok(None));
 }
 
 async fn of_many_at_once_one_is_admitted(ledger: impl Ledger) {

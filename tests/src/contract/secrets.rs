@@ -77,7 +77,7 @@ pub(super) struct EmulatedSecrets {
 pub(super) async fn emulator() -> EmulatedSecrets {
     let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
     let prefix = format!("/contract-{unique}");
-    let endpoint = Endpoint::at(std::env::var("AWS_ENDPOINT_URL").expect("make test names the emulator"));
+    let endpoint = Endpoint::of_environment().expect("make test names the emulator");
     EmulatedSecrets { endpoint, store: SsmSecrets::new(&aws().await, &prefix), prefix }
 }
 

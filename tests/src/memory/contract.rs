@@ -241,7 +241,7 @@ async fn somebody_elses_receipt_is_no_receipt() {
     let mut world = World::new();
     let id = world.post(&lead()).await.expect("a good lead").id;
     let mut sources = crate::fixtures::files();
-    sources[0].text.push_str("\nrival:\n  scheme: github\n  max_body: 1KiB\n  rate: 1/s\n  type_at: type\n");
+    sources[0].text.push_str("\nrival:\n  scheme: github\n  max_body: 1KiB\n  rate: 9/s\n  type_at: type\n");
     world.intake.flows = shared::flows::Flows::parse(&sources).expect("good flows");
     world.secrets.put("receipts/rival", "rival.secret");
     let ask =

@@ -18,6 +18,7 @@ mod outages;
 mod payload;
 mod pressure;
 mod processor;
+mod receipts;
 mod replay;
 mod secrets;
 mod stale;

@@ -171,3 +171,26 @@ fn licence_expressions_are_read_as_spdx_says() {
         assert!(!may_ship(bad, &allowed), "{bad}");
     }
 }
+
+/// What pip installs runs as the developer. A file that is not the one that was looked at is not installed.
+#[test]
+fn every_python_package_is_known_by_its_hash() {
+    let folder = root().join("infra/local");
+    let lists = ["requirements.txt", "requirements-deploy.txt", "requirements-test.txt"];
+    for list in lists {
+        let text = std::fs::read_to_string(folder.join(list)).expect("a list of packages");
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(lines.iter().any(|line| line.contains("==")), "{list} is empty");
+        for pair in lines.windows(2).filter(|pair| pair[0].contains("==")) {
+            assert!(
+                pair[0].ends_with(" \\") && pair[1].trim_start().starts_with("--hash=sha256:"),
+                "{list}: {}",
+                pair[0]
+            );
+        }
+        assert!(lines.last().is_some_and(|last| last.contains("--hash")), "{list}: the last one, too");
+        assert!(!text.contains("://"), "{list}: no other place to load from");
+    }
+    let pip = std::fs::read_to_string(folder.join("src/tools.rs")).expect("the installer");
+    assert!(pip.contains("\"--require-hashes\""), "pip checks them");
+}

@@ -102,7 +102,7 @@ pub(super) async fn server(answer: String) -> (String, mpsc::UnboundedReceiver<S
     (address, questions)
 }
 
-fn request(base_url: &str, path: &str) -> PartnerRequest {
+pub(super) fn request(base_url: &str, path: &str) -> PartnerRequest {
     PartnerRequest {
         method: "POST",
         integration: "crm".into(),

@@ -3,6 +3,7 @@
 mod dependencies;
 mod echoes;
 mod effects;
+mod floods;
 mod roles;
 mod secrets;
 mod signatures;

@@ -60,7 +60,7 @@ fn expected(lines: &[(&str, &str)], logs: &str) -> BTreeSet<String> {
 #[test]
 fn the_intake_admits_and_sends_and_reads_senders_secrets() {
     let lines = [
-        ("dynamodb:PutItem dynamodb:GetItem", LEDGER),
+        ("dynamodb:PutItem dynamodb:Query", LEDGER),
         ("dynamodb:UpdateItem", "LedgerTable.Arn window/*"),
         ("dynamodb:UpdateItem", LIMITS),
         ("sqs:SendMessage", EVENTS),

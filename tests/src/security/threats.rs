@@ -15,8 +15,10 @@ fn named() -> Vec<String> {
 fn every_test_that_the_threat_model_names_exists() {
     let named = named();
     assert!(named.len() >= 20, "the table was not read: {named:?}");
-    let code: Vec<_> =
-        ["tests/src", "shared/src", "functions", "infra/cli/src"].into_iter().flat_map(sources).collect();
+    let code: Vec<_> = ["tests/src", "shared/src", "functions", "infra/cli/src", "infra/local/src"]
+        .into_iter()
+        .flat_map(sources)
+        .collect();
     for name in named {
         let (module, test) = name.rsplit_once("::").expect("a module and a test");
         let folder = module.replace("::", "/");

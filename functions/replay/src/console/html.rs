@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use shared::base::id::EventId;
+use shared::base::visible;
 
 /// Markup of ours, with every value in it escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Show for Html {
 
 impl Show for &str {
     fn show(&self, out: &mut String) {
-        for c in self.chars() {
+        for c in visible::on_lines(self).chars() {
             match c {
                 '&' => out.push_str("&amp;"),
                 '<' => out.push_str("&lt;"),
@@ -103,7 +104,7 @@ impl<T: Show> Show for Option<T> {
 
 impl Show for Json {
     fn show(&self, out: &mut String) {
-        for c in self.0.to_string().chars() {
+        for c in visible::in_json(&self.0.to_string()).chars() {
             match c {
                 '<' | '>' | '&' | '\'' => {
                     // Writing to a `String` never fails.
@@ -121,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    const HOSTILE: &str = r#"</td>"'><img src=x onerror=alert(1)>&amp;{}"#;
+    const HOSTILE: &str = "</td>\"'><img src=x onerror=alert(1)>&amp;{}\u{202e}\u{9b}";
 
     #[test]
     fn a_value_stays_text_in_text_and_in_attributes() {
@@ -129,6 +130,7 @@ mod tests {
         assert_eq!(page.matches('<').count(), 2, "{page}");
         assert_eq!(page.matches('"').count(), 2, "{page}");
         assert!(!page.contains('\''), "{page}");
+        assert!(!page.chars().any(visible::is_invisible) && page.contains(r"\u{202e}\u{9b}"), "{page}");
         assert!(page.contains("&amp;amp;{}"), "what is a gap in a value is no gap: {page}");
     }
 
@@ -136,7 +138,7 @@ mod tests {
     fn parameters_come_back_as_they_went_and_are_no_markup() {
         let params = json!({HOSTILE: [HOSTILE, 1, null]});
         let text = html("{}", &[&Json(params.clone())]).into_text();
-        assert!(!text.contains(['<', '>', '&', '\'']), "{text}");
+        assert!(!text.contains(['<', '>', '&', '\'']) && !text.chars().any(visible::is_invisible), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), params);
     }
 

@@ -82,11 +82,10 @@ impl CloudArgs {
     async fn on_this_machine(&self) -> Result<CloudTarget> {
         let here =
             std::env::current_dir().context("cannot read the working directory: change into the project's folder")?;
-        let Address { endpoint, functions } = Address::find(&here)?;
-        // The emulator takes any credentials; these are valid nowhere else.
+        let Address { endpoint, functions, credentials } = Address::find(&here)?;
         let aws = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new("us-east-1"))
-            .credentials_provider(Credentials::new("test", "test", None, None, "local"))
+            .credentials_provider(credentials.for_sdk())
             .endpoint_url(endpoint);
         let function = functions
             .get("replay")
@@ -124,10 +123,24 @@ fn with_credentials_of(profile: &str, aws: SdkConfig) -> SdkConfig {
 }
 
 /// The address that the local cloud writes down while it runs.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Address {
     endpoint: String,
     functions: BTreeMap<String, String>,
+    credentials: LocalCredentials,
+}
+
+/// The credentials that were made for the run of the local cloud. They are valid nowhere else.
+#[derive(Deserialize)]
+struct LocalCredentials {
+    access_key_id: String,
+    secret_access_key: String,
+}
+
+impl LocalCredentials {
+    fn for_sdk(self) -> Credentials {
+        Credentials::new(self.access_key_id, self.secret_access_key, None, None, "local")
+    }
 }
 
 impl Address {

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::base::mask::mask_result;
 
 use super::parked_event::ParkedEvent;
 use crate::CommandExit;
@@ -13,21 +14,36 @@ use crate::output::{self, BAD, BOLD, columns, printable, styled};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   ledgerline dead show 1b16f576…        takes the whole id, as `dead list` prints it
-  ledgerline dead show 1b16f576… --json | jq -r '.history[]'";
+  ledgerline dead show 1b16f576… --json | jq -r '.history[]'
+  ledgerline dead show 1b16f576… --json --results | jq .effects";
 
 /// Show one event: its effects, its history, a masked preview, what to do next.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The event's id, as `dead list` prints it.
     id: String,
+    /// With `--json`: print the effects' results as they are, and not masked. One may be a discount code.
+    #[arg(long)]
+    results: bool,
 }
 
 impl ShowArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let answer = cloud::with(at, async |cloud| read_event(cloud, &self.id).await)?;
-        output::print_answer(json, &answer, || text(&answer, at))?;
+        let shown = if self.results { answer } else { with_masked_results(answer) };
+        output::print_answer(json, &shown, || text(&shown, at))?;
         Ok(CommandExit::Success)
     }
+}
+
+/// A page on which results show their names alone: a partner may quote people's data in them.
+fn with_masked_results(mut page: Value) -> Value {
+    for effect in page["effects"].as_object_mut().into_iter().flat_map(|effects| effects.values_mut()) {
+        if let Some(result) = effect.get_mut("result") {
+            *result = mask_result(result);
+        }
+    }
+    page
 }
 
 /// Reads an event's page.
@@ -154,6 +170,13 @@ mod tests {
         let text = text(&page(), &CloudArgs::unnamed());
         assert!(!text.contains("secret"), "results are for scripts");
         insta::assert_snapshot!(anstream::adapter::strip_str(&text));
+    }
+
+    #[test]
+    fn a_result_shows_its_names_unless_it_is_asked_for() {
+        let masked = with_masked_results(page());
+        assert_eq!(masked["effects"]["mail"]["result"], json!({"id": "s***"}));
+        assert_eq!(masked["effects"]["crm"], page()["effects"]["crm"]);
     }
 
     #[test]

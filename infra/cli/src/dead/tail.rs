@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
 use shared::base::time::Timestamp;
+use shared::base::visible::in_json;
 use shared::ledger::batch::Filter;
 use tokio::time::sleep;
 
@@ -75,7 +76,7 @@ fn parked(answer: &Value) -> Vec<Value> {
 /// The events as a log, the newest at the bottom. They come with the newest first.
 fn text(lines: &[Value], json: bool) -> String {
     let log = |line: &Value| ParkedEvent::deserialize(line).map(|line| line.log()).unwrap_or_default();
-    lines.iter().rev().map(|line| if json { format!("{line}\n") } else { log(line) }).collect()
+    lines.iter().rev().map(|line| if json { format!("{}\n", in_json(&line.to_string())) } else { log(line) }).collect()
 }
 
 /// The events that a follower has printed.

@@ -28,7 +28,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shared::adapters::machine::read_flows;
 use tokio::sync::watch;
 
-use crate::aws::Endpoint;
 use crate::cloud::{CloudOptions, LocalCloud};
 use crate::deploy::{self, Schedule};
 use crate::journal::Journal;
@@ -112,8 +111,7 @@ pub async fn run(cloud: &mut LocalCloud, project: &Project, flags: &ChaosArgs) -
         flags.length().as_secs_f64()
     );
     let flows = read_flows(&project.chaos_flows())?;
-    let partners =
-        PartnerControl::new(&cloud.address().partners_url, &flows, FaultChance { seed, percent: flags.faults });
+    let partners = PartnerControl::new(cloud.address(), &flows, FaultChance { seed, percent: flags.faults });
     let plan = ChaosPlan::new(flags, seed);
     let (progress, began) = (StepProgress::default(), Instant::now());
 
@@ -143,7 +141,7 @@ async fn load_and_disrupt(
     plan: &ChaosPlan,
     flags: &ChaosArgs,
 ) -> Result<(SenderLog, disruptions::DisruptionCounts)> {
-    let endpoint = Endpoint::at(cloud.address().endpoint.clone());
+    let endpoint = cloud.address().emulator();
     queues::set_visibility(&endpoint, &cloud.address().dead_letters_queue_url, LETTERS_VISIBILITY).await?;
     partners.disturb_all().await?;
     let senders = Senders::new(&cloud.address().url, cloud.secret().text(), flags.senders);

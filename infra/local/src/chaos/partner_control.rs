@@ -5,12 +5,14 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use shared::flows::{Flows, Guarantee};
 
-use crate::aws::Endpoint;
+use crate::aws::{Endpoint, EndpointResponse};
+use crate::cloud::CloudAddress;
 use crate::partners::{FaultChance, PartnerCall};
 
 /// The client that controls the partner stub.
 pub(super) struct PartnerControl {
     stub: Endpoint,
+    control_header: String,
     chance: FaultChance,
     /// Each integration, and whether it honours our key.
     integrations: Vec<(String, bool)>,
@@ -19,7 +21,7 @@ pub(super) struct PartnerControl {
 impl PartnerControl {
     /// The control of the partners that the flows call. One whose effects are all native honours our key; no other
     /// does.
-    pub(super) fn new(url: &str, flows: &Flows, chance: FaultChance) -> Self {
+    pub(super) fn new(address: &CloudAddress, flows: &Flows, chance: FaultChance) -> Self {
         let mut integrations: Vec<(String, bool)> = Vec::new();
         for effect in flows.all().flat_map(|flow| &flow.effects) {
             let Some(partner) = effect.integration() else { continue };
@@ -29,7 +31,12 @@ impl PartnerControl {
                 None => integrations.push((partner.to_owned(), native)),
             }
         }
-        Self { stub: Endpoint::at(url.to_owned()), chance, integrations }
+        Self {
+            stub: Endpoint::at(address.partners_url.clone()),
+            control_header: address.credentials.control_header(),
+            chance,
+            integrations,
+        }
     }
 
     /// Makes every partner fail by chance.
@@ -61,7 +68,7 @@ impl PartnerControl {
 
     /// What a partner has on record for an effect of an event.
     pub(super) async fn find(&self, integration: &str, effect: &str, event_id: &str) -> Result<Option<Value>> {
-        let answer = self.stub.send("", Method::GET, &path(integration, effect, event_id), &[], "").await?;
+        let answer = self.get(&path(integration, effect, event_id)).await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -70,9 +77,13 @@ impl PartnerControl {
 
     /// Reads every call that any partner got.
     pub(super) async fn log(&self) -> Result<Vec<PartnerCall>> {
-        let answer = self.stub.send("", Method::GET, "/_control/log", &[], "").await?;
+        let answer = self.get("/_control/log").await?;
         let answer = answer.expect_success("the reading of the partner stub's log")?;
         serde_json::from_slice(&answer.body).context("the partner stub's log cannot be read")
+    }
+
+    async fn get(&self, path: &str) -> Result<EndpointResponse> {
+        self.stub.send("", Method::GET, path, &[("authorization", &self.control_header)], "").await
     }
 
     async fn set_behaviour(&self, integration: &str, mut behaviour: Value) -> Result<()> {
@@ -80,7 +91,7 @@ impl PartnerControl {
         behaviour["idempotent"] = json!(honours);
         let path = format!("/_control/{integration}");
         self.stub
-            .send("", Method::PUT, &path, &[], behaviour.to_string())
+            .send("", Method::PUT, &path, &[("authorization", &self.control_header)], behaviour.to_string())
             .await?
             .expect_success("the control of the partner stub")?;
         Ok(())

@@ -30,7 +30,7 @@ impl<'a> Recovery<'a> {
         flows: &'a Flows,
         log: &'a SenderLog,
     ) -> Self {
-        Self { address, endpoint: Endpoint::at(address.endpoint.clone()), partners, flows, log }
+        Self { address, endpoint: address.emulator(), partners, flows, log }
     }
 
     /// Waits until the queues are empty.

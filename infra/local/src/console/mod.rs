@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use axum::extract::{Path, Request, State};
-use axum::http::header::{CONTENT_SECURITY_POLICY, HOST};
-use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::{self, Next};
+use anyhow::{Context, Result, anyhow};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -18,15 +18,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::aws::Endpoint;
+use crate::control_token::{self, Tokens};
 use crate::lambda::{InvocationOutcome, Lambda};
 
-/// The console's routes, below `/console`.
-pub fn router(endpoint: Endpoint, lambda: Lambda) -> Router {
+/// The console's routes, below `/console`. The page holds nothing, so that it needs no token: what it fetches does. It
+/// has the token from the part of its address that browsers send to nobody.
+pub fn router(endpoint: Endpoint, lambda: Lambda, control_token: String) -> Router {
     Router::new()
-        .route("/console", get(page))
         .route("/console/dashboards/{name}", get(dashboard))
         .route("/console/call", post(call))
-        .layer(middleware::from_fn(from_our_page_only))
+        .route_layer(middleware::from_fn_with_state(Tokens(vec![control_token]), control_token::demand))
+        .route("/console", get(page))
         .with_state(Arc::new(Console { endpoint, lambda }))
 }
 
@@ -97,27 +99,6 @@ fn function_of(arn: &str) -> Option<&str> {
     (!name.is_empty() && name.chars().all(legal)).then_some(name)
 }
 
-/// Answers requests of our own page only. Any page in the operator's browser can send requests to this port: another
-/// site's has a `Sec-Fetch-Site` that says so, or, where its name was pointed at this machine, another host.
-async fn from_our_page_only(request: Request, next: Next) -> Response {
-    match check_origin(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => (StatusCode::FORBIDDEN, error.to_string()).into_response(),
-    }
-}
-
-fn check_origin(headers: &HeaderMap) -> Result<()> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let host = header(HOST.as_str()).and_then(|host| host.split(':').next());
-    if !matches!(host, Some("127.0.0.1" | "localhost")) {
-        bail!("the console is for this machine only: open it at http://127.0.0.1, with its port");
-    }
-    if !matches!(header("sec-fetch-site"), None | Some("same-origin" | "none")) {
-        bail!("the console answers its own page only: open /console in a tab of its own");
-    }
-    Ok(())
-}
-
 /// An error, as a sentence for the person at the page.
 struct Failure(anyhow::Error);
 
@@ -136,31 +117,6 @@ impl IntoResponse for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pairs = pairs.iter().map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")));
-        pairs.collect()
-    }
-
-    #[test]
-    fn only_our_own_page_is_answered() {
-        for good in [
-            headers(&[("host", "127.0.0.1:8787")]),
-            headers(&[("host", "localhost:8787"), ("sec-fetch-site", "same-origin")]),
-            headers(&[("host", "127.0.0.1"), ("sec-fetch-site", "none")]),
-        ] {
-            assert!(check_origin(&good).is_ok(), "{good:?}");
-        }
-        for bad in [
-            headers(&[]),
-            headers(&[("host", "evil.example:8787")]),
-            headers(&[("host", "127.0.0.1.evil.example")]),
-            headers(&[("host", "127.0.0.1:8787"), ("sec-fetch-site", "cross-site")]),
-            headers(&[("host", "127.0.0.1:8787"), ("sec-fetch-site", "same-site")]),
-        ] {
-            assert!(check_origin(&bad).is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn a_function_is_named_by_its_arn_and_by_nothing_else() {

@@ -6,6 +6,12 @@ const REFRESH_MS = 3000;
 const element = (id) => document.getElementById(id);
 const dashboard = new URLSearchParams(location.search).get('dashboard') ?? 'ledgerline-operate';
 
+// The token of this run, from the address that `make run` printed. The links of the page do not carry it.
+const token = new URLSearchParams(location.hash.slice(1)).get('token') ?? sessionStorage.getItem('token') ?? '';
+sessionStorage.setItem('token', token);
+history.replaceState(null, '', location.pathname + location.search);
+const authorization = `Bearer ${token}`;
+
 // The call whose answer the widget shows, and the number of the latest one: an answer that comes late
 // must not replace what was asked for since.
 let shown;
@@ -41,7 +47,7 @@ function widgetContext() {
 async function invoke(endpoint, params) {
   const response = await fetch('/console/call', {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { authorization, 'content-type': 'application/json' },
     body: JSON.stringify({ endpoint, event: { ...params, widgetContext: widgetContext() } }),
   });
   const text = await response.text();
@@ -133,7 +139,7 @@ element('widget').addEventListener('submit', (event) => event.preventDefault());
 
 applyTheme();
 showingErrors(async () => {
-  const response = await fetch(`/console/dashboards/${encodeURIComponent(dashboard)}`);
+  const response = await fetch(`/console/dashboards/${encodeURIComponent(dashboard)}`, { headers: { authorization } });
   if (!response.ok) throw new Error(await response.text());
   const { properties } = (await response.json()).widgets.find((widget) => widget.type === 'custom');
   shown = { title: properties.title, original: properties.params };

@@ -20,12 +20,14 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode};
+use axum::middleware;
 use axum::response::Response;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 pub use routes::Routes;
 
+use crate::foreign_requests;
 use crate::journal::{self, Journal};
 use crate::lambda::{InvocationOutcome, Lambda};
 
@@ -44,8 +46,10 @@ pub fn serve(
 ) -> Result<JoinHandle<()>> {
     let listener =
         tokio::net::TcpListener::from_std(listener).context("the gateway cannot start: cannot listen on its port")?;
+    let port = listener.local_addr().context("the gateway cannot start: cannot read the number of its port")?.port();
     let gateway = Arc::new(Gateway { routes, lambda, journal });
     let router = Router::new().fallback(handle).with_state(gateway).merge(console);
+    let router = router.layer(middleware::from_fn_with_state(port, foreign_requests::reject));
     Ok(tokio::spawn(async move {
         // It ends only when the task is aborted: axum retries errors of accept itself.
         let _ = axum::serve(listener, router).await;

@@ -9,7 +9,7 @@ mod call;
 mod control;
 mod stub;
 mod fault_chance;
-mod server;
+pub(crate) mod server;
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -21,6 +21,7 @@ use anyhow::Result;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
+use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, put};
 use axum::{Router, http::header::RETRY_AFTER};
@@ -33,7 +34,9 @@ pub use call::PartnerCall;
 pub use control::{Behaviour, Mode};
 pub use fault_chance::FaultChance;
 
+use crate::control_token::{self, Tokens};
 use crate::journal::Journal;
+use crate::{foreign_requests, listen_ports};
 use call::IncomingCall;
 use server::HangUp;
 use stub::{PartnerStub, StubAnswer};
@@ -41,9 +44,16 @@ use stub::{PartnerStub, StubAnswer};
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
 
 /// Serves the stub until the task is aborted.
-pub fn serve(listener: TcpListener, journal: Journal) -> Result<JoinHandle<()>> {
+pub fn serve(
+    listener: TcpListener,
+    control_token: &str,
+    integrations_token: &str,
+    journal: Journal,
+) -> Result<JoinHandle<()>> {
+    let port = listen_ports::port_of(&listener)?;
     let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
-    server::serve(listener, router(partners))
+    let router = router(partners, control_token, integrations_token);
+    server::serve(listener, router.layer(middleware::from_fn_with_state(port, foreign_requests::reject)))
 }
 
 struct StubServer {
@@ -57,13 +67,19 @@ impl StubServer {
     }
 }
 
-fn router(partners: Arc<StubServer>) -> Router {
-    Router::new()
+/// The routes. Partners demand a token of their callers, and so does this one; whoever controls it may call it, too.
+fn router(partners: Arc<StubServer>, control_token: &str, integrations_token: &str) -> Router {
+    let demand = |tokens: &[&str]| {
+        let tokens = Tokens(tokens.iter().map(|token| (*token).to_owned()).collect());
+        middleware::from_fn_with_state(tokens, control_token::demand)
+    };
+    let controls = Router::new()
         .route("/_control/log", get(log))
         .route("/_control/{integration}", put(control))
         .route("/_control", axum::routing::delete(reset))
-        .fallback(call)
-        .with_state(partners)
+        .route_layer(demand(&[control_token]));
+    let calls = Router::new().fallback(call).layer(demand(&[control_token, integrations_token]));
+    controls.merge(calls).with_state(partners)
 }
 
 /// Takes a call. It is logged before any delay: the call counts, even if its caller gives up.

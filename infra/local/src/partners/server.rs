@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// A response that closes the connection instead.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HangUp;
+pub(crate) struct HangUp;
 
 impl IntoResponse for HangUp {
     fn into_response(self) -> Response<Body> {
@@ -28,9 +28,9 @@ impl IntoResponse for HangUp {
 }
 
 /// Serves until the task is aborted; the connections end with it.
-pub(super) fn serve(listener: TcpListener, router: Router) -> Result<JoinHandle<()>> {
+pub(crate) fn serve(listener: TcpListener, router: Router) -> Result<JoinHandle<()>> {
     let listener = tokio::net::TcpListener::from_std(listener)
-        .context("the partner stub cannot start: cannot listen on its port")?;
+        .context("the local cloud cannot start: cannot listen on one of its ports")?;
     Ok(tokio::spawn(async move {
         let mut connections = JoinSet::new();
         loop {

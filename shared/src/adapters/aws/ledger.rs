@@ -27,7 +27,7 @@ use crate::base::time::Timestamp;
 use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows, SHARDS};
 
 use super::ledger_items::{
-    Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, payload_item, readable, row_of, unreadable,
+    Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, payload_item, readable, row_from, row_of, unreadable,
 };
 use super::{number, refused_update, text, unavailable};
 
@@ -269,6 +269,10 @@ impl Claims for DynamoLedger {
 impl Rows for DynamoLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         self.get(id, ROW).await?.map(row_of).transpose()
+    }
+
+    async fn row_from(&self, source: &str, id: &EventId) -> Result<Option<Row>, Unavailable> {
+        row_from(&self.client, &self.table, source, id).await
     }
 }
 

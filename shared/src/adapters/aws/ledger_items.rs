@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +10,7 @@ use serde_dynamo::aws_sdk_dynamodb_1::{from_item, to_item};
 use tracing::warn;
 
 use super::ledger::PORT;
-use super::{number, text};
+use super::{number, text, unavailable};
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 use crate::base::id::EventId;
@@ -51,6 +52,23 @@ pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
         item.insert("id".into(), id);
     }
     from_item(item).map_err(unreadable)
+}
+
+/// The row of an event, unless another source sent it: DynamoDB leaves that out, and answers as if there were none.
+pub(super) async fn row_from(
+    client: &Client,
+    table: &str,
+    source: &str,
+    id: &EventId,
+) -> Result<Option<Row>, Unavailable> {
+    let query = client.query().table_name(table).consistent_read(true);
+    let query = query.key_condition_expression("pk = :id AND sk = :row").filter_expression("#source = :source");
+    let query = query.expression_attribute_names("#source", "source");
+    let query = query.expression_attribute_values(":id", text(id.as_str()));
+    let query =
+        query.expression_attribute_values(":row", text(ROW)).expression_attribute_values(":source", text(source));
+    let found = query.send().await.map_err(unavailable(PORT))?.items.unwrap_or_default();
+    found.into_iter().next().map(row_of).transpose()
 }
 
 /// A row of a list. A row that a newer version wrote must not hide all the others.

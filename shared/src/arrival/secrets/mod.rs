@@ -26,9 +26,9 @@ const FRESH_FOR: Duration = Duration::from_secs(300);
 /// How long the store's last answer is used while the store is down.
 const BELIEVED_FOR: Duration = Duration::from_secs(3600);
 
-/// How long the cache remembers that there is no secret. An operator who adds the first one should not wait,
-/// and deliveries to a source without one should not reach the store each time.
-const EMPTY_FOR: Duration = Duration::from_secs(5);
+/// How long the cache remembers that there is no secret. An operator who adds the first one should not wait long, and
+/// a stranger who asks for a source without one should not reach the store more often than forgeries do.
+const EMPTY_FOR: Duration = PAUSE;
 
 /// The time between two reads that signatures cause, and between two tries while the store is
 /// down: deliveries should not wait for it over and over.
@@ -81,7 +81,8 @@ impl SecretCache {
         if within(known.missed_at, PAUSE, now) {
             return Renewal::Down;
         }
-        if within(known.renewed_at, PAUSE, now) {
+        let is_known_empty = known.secrets.is_empty() && within(known.read_at, EMPTY_FOR, now);
+        if is_known_empty || within(known.renewed_at, PAUSE, now) {
             return Renewal::TooSoon;
         }
         known.renewed_at = Some(now);
@@ -178,12 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn that_there_is_none_is_believed_for_a_moment() {
+    fn that_there_is_none_is_believed_for_a_minute() {
         let mut cache = SecretCache::default();
         cache.learn(PATH, &[], at(0));
-        assert_eq!(cache.believed(PATH, at(4)), Some(vec![]));
-        assert_eq!(cache.believed(PATH, at(5)), None);
-        assert_eq!(cache.miss(PATH, at(5)), None, "and never in the place of an answer");
+        assert_eq!(cache.believed(PATH, at(59)), Some(vec![]));
+        assert_eq!(cache.renewal(PATH, at(59)), Renewal::TooSoon, "nor does a signature ask again");
+        assert_eq!(cache.believed(PATH, at(60)), None);
+        assert_eq!(cache.renewal(PATH, at(60)), Renewal::Ask);
+        assert_eq!(cache.miss(PATH, at(60)), None, "and never in the place of an answer");
     }
 
     #[test]
