@@ -82,8 +82,8 @@ pub(crate) fn event(event_id: &str) -> Event {
 /// A worker's claim for this message.
 pub(crate) fn claim_of(event: &Event, now: Timestamp, first: &[&str]) -> Claim {
     let first = first.iter().map(|effect| (*effect).to_owned()).collect();
-    let (replay, fingerprint) = (event.replay, event.fingerprint.clone());
-    Claim { now, lease: LEASE, replay, fingerprint, first }
+    let (replay, wake, fingerprint) = (event.replay, event.wake, event.fingerprint.clone());
+    Claim { now, lease: LEASE, replay, wake, fingerprint, first }
 }
 
 /// The length of a lease.

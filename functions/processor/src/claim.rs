@@ -7,20 +7,27 @@ use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
+use shared::limits::pressure::Permit;
 use tracing::{error, info, warn};
 
 use crate::ends::{bury, send_letter};
 use crate::pause::{pause_of_flow, pause_of_integration};
+use crate::permits::enter_freely;
 use crate::run::run;
-use crate::work::{MessageFate, Run, Work};
+use crate::work::{MessageFate, Permits, Run, Work};
 
 /// Claims the event, and runs it to its end if the claim is won.
 pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
-    let first = flow.map(|flow| first_intents(work, flow)).unwrap_or_default();
-    let (replay, fingerprint) = (work.event.replay, work.event.fingerprint.clone());
-    let claim = Claim { now: work.now(), lease: work.processor.lease, replay, fingerprint, first };
+    let first = flow.map(|flow| first_effects(work, flow)).unwrap_or_default();
+    let (first, permits): (Vec<String>, Vec<Option<Permit>>) = first.into_iter().unzip();
+    let (replay, wake, fingerprint) = (work.event.replay, work.event.wake, work.event.fingerprint.clone());
+    let claim = Claim { now: work.now(), lease: work.processor.lease, replay, wake, fingerprint, first };
     match work.processor.ledger.claim(&work.event.id, &claim).await {
-        Ok(Ok(lease)) => settle(work, flow, lease).await,
+        Ok(Ok(lease)) => {
+            // Where the ledger knew of an effect already the claim intends none, and its permits are as nothing.
+            let permits = claim.first.iter().cloned().zip(permits).filter_map(|(id, permit)| Some((id, permit?)));
+            settle(work, flow, lease, permits.collect()).await
+        }
         Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,
         Err(error) => {
             let (event, flow, trace_id) = work.ids();
@@ -30,23 +37,26 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     }
 }
 
-/// The effects whose intents the claim may write: none where a partner might not be called now, because an
-/// intent without a call would be taken for a call.
-fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
-    let first = flow.first_stage();
-    let at_once = pause_of_flow(work, flow).is_none() && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
-    if at_once && first.iter().all(|effect| is_unhindered(work, effect)) {
-        first.iter().map(|effect| effect.id.clone()).collect()
-    } else {
-        Vec::new()
+/// The effects whose intents the claim may write, with the permits of those that call a partner: none where a partner
+/// might not be called now, because an intent without a call would be taken for a call.
+fn first_effects(work: &Work<'_>, flow: &Flow) -> Vec<(String, Option<Permit>)> {
+    let held_back = pause_of_flow(work, flow).is_some() || work.may_wait(flow);
+    if held_back || work.needs_preparation(flow) || work.in_safe_mode(flow) {
+        return Vec::new();
     }
+    let first = flow.first_stage().into_iter().map(|effect| Some((effect.id.clone(), unhindered(work, effect)?)));
+    first.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Whether nothing stands between an effect and its call: no limit, no pause, no condition.
-fn is_unhindered(work: &Work<'_>, effect: &Effect) -> bool {
-    let limited = work.processor.flows.partner_of(effect).is_some_and(|partner| partner.pressure.is_limited());
+/// The permit of an effect, where it calls a partner, if nothing stands between the effect and its call: no limit, no
+/// pause, no failure that this container knows of, no condition.
+fn unhindered(work: &Work<'_>, effect: &Effect) -> Option<Option<Permit>> {
     let paused = effect.integration().is_some_and(|name| pause_of_integration(work, name).is_some());
-    !limited && !paused && effect.when.is_none()
+    match effect.integration() {
+        _ if paused || effect.when.is_some() => None,
+        None => Some(None),
+        Some(_) => enter_freely(work, effect).map(Some),
+    }
 }
 
 /// The message's fate when the claim is not won: another worker has the event, had it, or buried it.
@@ -56,8 +66,9 @@ async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> Me
         NotClaimed::Superseded => {
             let (event, flow, trace_id) = work.ids();
             let replay = work.event.replay;
-            let told = "the event was replayed since, or is done with another payload; the message is deleted";
-            info!(event, flow, trace_id, replay, "{told}");
+            let wake = work.event.wake;
+            let told = "the event was replayed or woken since, or is done with another payload; the message is deleted";
+            info!(event, flow, trace_id, replay, wake, "{told}");
             MessageFate::Done
         }
         NotClaimed::HeldUntil(until) | NotClaimed::RetryAt(until) => {
@@ -85,9 +96,9 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 /// A write that failed leaves the message where it is. If the lease was lost, its next holder
 /// settles the event; if the ledger is down, the lease runs out and the next delivery finds the
 /// intent without an outcome.
-async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFate {
+async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease, permits: Permits) -> MessageFate {
     let ended = match flow {
-        Some(flow) => run_in_its_mode(work, flow, lease).await,
+        Some(flow) => run_in_its_mode(work, flow, lease, permits).await,
         None => {
             let error = format!("there is no flow `{}`", work.event.flow);
             let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);
@@ -102,13 +113,18 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFa
 }
 
 /// Runs the event in the mode in which it was first tried: a partner rejects another body under our key.
-async fn run_in_its_mode(work: &Work<'_>, flow: &Flow, mut lease: Lease) -> Result<MessageFate, WriteError> {
+async fn run_in_its_mode(
+    work: &Work<'_>,
+    flow: &Flow,
+    mut lease: Lease,
+    permits: Permits,
+) -> Result<MessageFate, WriteError> {
     if lease.row().effects.is_empty() && !lease.row().safe && work.in_safe_mode(flow) {
         lease.enter_safe_mode(work.now());
     }
     if lease.row().safe {
-        run(Run::new(work, &flow.clone().in_safe_mode(), lease)).await
+        run(Run::new(work, &flow.clone().in_safe_mode(), lease, permits)).await
     } else {
-        run(Run::new(work, flow, lease)).await
+        run(Run::new(work, flow, lease, permits)).await
     }
 }

@@ -49,6 +49,7 @@ async fn main() -> Result<(), Error> {
         boards: Box::new(board),
         caps: Box::new(DynamoCaps::new(ledger.clone(), &limits)),
         records: Box::new(ledger.clone()),
+        lines: Box::new(ledger.clone()),
         queue: Box::new(events.clone()),
         found: Findings::default(),
         places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),

@@ -153,8 +153,10 @@ struct WrittenIntegration {
     rate: Option<Rate>,
     /// The most calls at once.
     concurrency: Option<u32>,
-    /// The circuit breaker: when calls stop, and for how long.
-    breaker: Option<Breaker>,
+    /// The circuit breaker: when calls stop, and for how long. Without it, a standard one is in force; `off` takes that
+    /// away.
+    #[serde(default)]
+    breaker: WrittenBreaker,
     /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
     #[serde(default)]
     answers: Vec<AnswerRule>,
@@ -164,8 +166,41 @@ impl From<WrittenIntegration> for Integration {
     fn from(written: WrittenIntegration) -> Self {
         let WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, .. } = written;
         let WrittenIntegration { rate, concurrency, breaker, answers, .. } = written;
-        let pressure = Pressure { rate, concurrency, breaker };
+        let pressure = Pressure { rate, concurrency, breaker: breaker.0 };
         Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers }
+    }
+}
+
+/// A breaker as it is written: its settings, or `off`.
+struct WrittenBreaker(Option<Breaker>);
+
+impl Default for WrittenBreaker {
+    fn default() -> Self {
+        WrittenBreaker(Some(Breaker::STANDARD))
+    }
+}
+
+impl From<Breaker> for WrittenBreaker {
+    fn from(breaker: Breaker) -> Self {
+        WrittenBreaker(Some(breaker))
+    }
+}
+
+impl TryFrom<String> for WrittenBreaker {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        if word == "off" {
+            return Ok(WrittenBreaker(None));
+        }
+        Err(format!("`{word}` is no breaker: write `off`, or `{{window, min_calls, error_rate, open_for, probes}}`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for WrittenBreaker {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let forms = "`off`, or `{window, min_calls, error_rate, open_for, probes}`";
+        text_or_map::text_or_map::<_, WrittenBreaker, Breaker, _>(deserializer, forms)
     }
 }
 

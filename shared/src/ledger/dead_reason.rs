@@ -46,6 +46,8 @@ pub enum Reason {
     UnknownFlow,
     /// Workers crashed on the event until the queue gave up.
     Crashed,
+    /// The queue delivered the event too often, while no worker held it, and gave up.
+    Undelivered,
     /// The queue held the event, but the ledger has no row for it.
     Orphaned,
     /// The message is not an event.
@@ -69,6 +71,7 @@ impl Reason {
             Reason::Enrichment => "enrichment",
             Reason::UnknownFlow => "unknown_flow",
             Reason::Crashed => "crashed",
+            Reason::Undelivered => "undelivered",
             Reason::Orphaned => "orphaned",
             Reason::Malformed => "malformed",
             Reason::Invalid => "invalid",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State};
+use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wait};
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
 
@@ -18,6 +18,8 @@ pub struct Claim {
     pub lease: Duration,
     /// The replay number of the worker's message.
     pub replay: u32,
+    /// The wake number of the worker's message.
+    pub wake: u32,
     /// The fingerprint of the message's payload. A message of an older version has none.
     pub fingerprint: Option<String>,
     /// The effects that the worker would call first. The claim records their intents, which saves a write: they
@@ -49,7 +51,7 @@ pub enum NotClaimed {
     HeldUntil(Timestamp),
     /// The event waits for its retry until then.
     RetryAt(Timestamp),
-    /// The event is settled or awaits approval: nothing is left to do.
+    /// The event is settled, awaits approval or waits: this message has nothing left to do.
     Settled,
     /// The event is a dead letter. The worker that buried it may have crashed before it sent the letter.
     Dead(Box<Row>),
@@ -63,7 +65,7 @@ pub enum NotClaimed {
 impl Row {
     /// Whether this claim is won. The adapters' condition says the same.
     pub fn is_won_by(&self, claim: &Claim) -> bool {
-        self.stands_for(claim.replay, claim.fingerprint.as_deref()) && self.claimable(claim.now)
+        self.stands_for(claim.replay, claim.wake, claim.fingerprint.as_deref()) && self.claimable(claim.now)
     }
 
     /// Whether no worker holds the event now, and its time has come.
@@ -72,18 +74,25 @@ impl Row {
             State::Queued => true,
             State::Retrying => self.retry_at.is_none_or(|at| at <= now),
             State::Running => self.lease_until.is_none_or(|until| until < now),
-            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dead | State::Dropped => false,
+            State::Succeeded
+            | State::Noop
+            | State::AwaitingApproval
+            | State::Dead
+            | State::Dropped
+            | State::Waiting => false,
         }
     }
 
     /// The reason why this claim on the row was not won.
     pub fn not_claimed(self, claim: &Claim) -> NotClaimed {
         match self.state {
-            _ if !self.stands_for(claim.replay, claim.fingerprint.as_deref()) => NotClaimed::Superseded,
+            _ if !self.stands_for(claim.replay, claim.wake, claim.fingerprint.as_deref()) => NotClaimed::Superseded,
             State::Queued | State::Retrying => NotClaimed::RetryAt(self.retry_at.unwrap_or(self.received_at)),
             State::Running => NotClaimed::HeldUntil(self.lease_until.unwrap_or(self.received_at)),
-            // An event that awaits approval has left the queue: the answer sends it anew.
-            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => NotClaimed::Settled,
+            // An event that awaits approval or waits has left the queue: the answer or the wake sends it anew.
+            State::Succeeded | State::Noop | State::AwaitingApproval | State::Waiting | State::Dropped => {
+                NotClaimed::Settled
+            }
             State::Dead => NotClaimed::Dead(Box::new(self)),
         }
     }
@@ -221,6 +230,13 @@ impl Lease {
         self.doubt_it(effect, doubt);
     }
 
+    /// Takes back the attempt that was just recorded as failed: its partner was known to be down. A doubt about the call
+    /// stays.
+    pub fn take_back_attempt(&mut self, effect: &Effect) {
+        self.row.step += 1;
+        self.row.effects.entry(effect.id.clone()).and_modify(|entry| entry.attempts = entry.attempts.saturating_sub(1));
+    }
+
     /// Records that the partner knows of no such call.
     pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
         self.record_failed(effect, "looked up: it did not happen", now);
@@ -253,6 +269,18 @@ impl Lease {
     pub fn defer(mut self, delay: Duration, why: &str, now: Timestamp) -> Closed {
         self.row.retry_at = Some(now + delay);
         self.close(State::Retrying, format!("deferred for {} ms: {why}", delay.as_millis()), now)
+    }
+
+    /// Closes the lease: the event leaves the queue until it is woken, at this place in its entity's line. That is no
+    /// attempt.
+    #[must_use]
+    pub fn wait(mut self, wait: Wait, place: Timestamp, now: Timestamp) -> Closed {
+        self.row.retry_at = None;
+        self.row.place = Some(place);
+        self.row.list_as_waiting(&wait, place, now);
+        let what = format!("waiting for {}: {}", wait.on, wait.why);
+        self.row.wait = Some(wait);
+        self.close(State::Waiting, what, now)
     }
 
     /// Closes the lease: a guard blocks the event. The ledger remembers the key for `ttl` from here.

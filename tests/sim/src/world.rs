@@ -40,6 +40,8 @@ pub(crate) struct SimWorld {
     invocations: u64,
     /// How often the schedule came.
     pub(crate) schedules: u32,
+    /// Whether the next wakes are on the agenda.
+    pub(crate) wakes_later: bool,
     /// When the queue of events and that of dead letters are polled next.
     polls: [Option<Timestamp>; 2],
 }
@@ -73,7 +75,19 @@ impl SimWorld {
         let operators = (0..=setup.operators).map(|_| SimOperator::default()).collect();
         let (containers, polls) = (BTreeMap::new(), [None; 2]);
         let (deployed, invocations, schedules) = (0, 0, 0);
-        SimWorld { scheduler, oracle, models, setup, operators, containers, deployed, invocations, schedules, polls }
+        SimWorld {
+            scheduler,
+            oracle,
+            models,
+            setup,
+            operators,
+            containers,
+            deployed,
+            invocations,
+            schedules,
+            wakes_later: false,
+            polls,
+        }
     }
 
     /// Starts the containers, and puts the first things on the agenda.
@@ -111,6 +125,7 @@ impl SimWorld {
         let end = self.setup.scenario.starts_at + LAST_HEALING + self.setup.rest_within;
         while self.scheduler.violation().is_none() {
             self.poll_later();
+            self.wake_later();
             let Some(due) = self.scheduler.next() else {
                 if self.close() {
                     continue;
@@ -161,6 +176,7 @@ impl SimWorld {
             Actor::Operator(operator) => self.operate(operator),
             Actor::Press(question) => self.press(question),
             Actor::Schedule => self.run_the_schedule(),
+            Actor::Wake => self.wake(),
             Actor::Events => self.receive_events(),
             Actor::Letters => self.receive_letters(),
             Actor::Deploy => {

@@ -331,7 +331,7 @@ async fn a_question_that_nobody_answers_in_time_is_a_no_op() {
     assert_eq!(schedule().await["lapsed"], 1);
     let row = world.row(&id).await;
     assert_eq!(noop(&row), ("approval", &json!({"expired": true})));
-    assert_eq!((row.state, row.parked), (State::Noop, None), "and it is listed no more");
+    assert_eq!((row.state, row.listed), (State::Noop, None), "and it is listed no more");
     assert_eq!(world.replay.records.kept(&id).await, Ok(None), "nor is its payload kept");
     assert_eq!(asked(&world), ["slack POST /chat.postMessage"], "nothing was done");
 }

@@ -61,7 +61,7 @@ async fn what_dies_again_beside_its_old_message_is_parked_again() {
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Dead);
     world.park().await;
-    assert!(world.row(&id).await.parked.is_some(), "an operator sees it");
+    assert!(world.row(&id).await.is_parked(), "an operator sees it");
     replay_it(&world, &id).await.expect("another replay");
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);

@@ -78,7 +78,7 @@ async fn a_paused_integration_is_not_asked_either() {
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 0);
     let row = world.row(&id).await;
-    assert_eq!((row.state, row.parked.is_some()), (State::AwaitingApproval, true), "operators see it all the same");
+    assert_eq!((row.state, row.is_parked()), (State::AwaitingApproval, true), "operators see it all the same");
 }
 
 #[tokio::test]
