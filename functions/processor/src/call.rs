@@ -66,8 +66,9 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
         }
         Performed::Answered(Outcome::Retryable { error, retry_after, doubt }) => {
             lease.record_repeatable(effect, &error, doubt, now);
-            if let Some(down) = is_down(work, effect).await {
-                lease.take_back_attempt(effect);
+            if let Some(down) = is_down(work, effect).await
+                && lease.spare_attempt(effect)
+            {
                 return Some(Stop::Defer(down));
             }
             Some(retry_or_bury(run, effect, error, retry_after).await)

@@ -224,6 +224,18 @@ fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: 
     (seldom + spread).min(last_chance).max(after)
 }
 
+/// The most times that an event is received while it is deferred on the queue, from its acceptance to the end of its
+/// `max_age`, and asks as soon as it may. What stands behind it in its group is received no more often: all that stood
+/// before it was older. The queue's `maxReceiveCount` leaves room for it.
+pub fn most_receives(max_age: Duration) -> usize {
+    let shortest = Duration::from_secs(1);
+    let after = |waited: &Duration| {
+        let delay = deferral_delay(shortest, *waited, max_age, 0.0).min(LONGEST_ON_QUEUE);
+        Some(*waited + delay).filter(|waited| *waited < max_age)
+    };
+    std::iter::successors(Some(Duration::ZERO), after).count()
+}
+
 /// The time before its end at which a waiting event comes for the last time.
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 

@@ -41,5 +41,6 @@ mod safe_mode;
 mod work;
 
 pub use batch::{handle, process_batch};
+pub use ends::most_receives;
 pub use message::process;
 pub use work::{MessageFate, Processor};

@@ -9,6 +9,7 @@ pub mod template;
 
 mod field;
 mod text_or_map;
+mod written_breaker;
 mod hmac;
 mod key;
 mod order;
@@ -55,8 +56,9 @@ pub use source::{Envelope, IdAt, Scheme, Source};
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::DurationText;
 use crate::flows::retry::Policy;
-use crate::limits::pressure::{Breaker, Pressure};
+use crate::limits::pressure::Pressure;
 use crate::limits::rates::Rate;
+use written_breaker::WrittenBreaker;
 
 /// The content of the flows folder: sources, integrations and flows.
 #[derive(Clone, Debug, Default)]
@@ -168,39 +170,6 @@ impl From<WrittenIntegration> for Integration {
         let WrittenIntegration { rate, concurrency, breaker, answers, .. } = written;
         let pressure = Pressure { rate, concurrency, breaker: breaker.0 };
         Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers }
-    }
-}
-
-/// A breaker as it is written: its settings, or `off`.
-struct WrittenBreaker(Option<Breaker>);
-
-impl Default for WrittenBreaker {
-    fn default() -> Self {
-        WrittenBreaker(Some(Breaker::STANDARD))
-    }
-}
-
-impl From<Breaker> for WrittenBreaker {
-    fn from(breaker: Breaker) -> Self {
-        WrittenBreaker(Some(breaker))
-    }
-}
-
-impl TryFrom<String> for WrittenBreaker {
-    type Error = String;
-
-    fn try_from(word: String) -> Result<Self, String> {
-        if word == "off" {
-            return Ok(WrittenBreaker(None));
-        }
-        Err(format!("`{word}` is no breaker: write `off`, or `{{window, min_calls, error_rate, open_for, probes}}`"))
-    }
-}
-
-impl<'de> Deserialize<'de> for WrittenBreaker {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let forms = "`off`, or `{window, min_calls, error_rate, open_for, probes}`";
-        text_or_map::text_or_map::<_, WrittenBreaker, Breaker, _>(deserializer, forms)
     }
 }
 

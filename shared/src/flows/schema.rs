@@ -14,9 +14,10 @@ use super::key::{Normalized, WindowByField};
 use super::order::NormalizedOrder;
 use super::parse::Size;
 use super::source::InHeader;
+use super::written_breaker::WrittenBreaker;
 use super::{
     AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, OrderBy, Part, Piece, ResultAt, Source,
-    Statuses, Window, WrittenBreaker, WrittenIntegration,
+    Statuses, Window, WrittenIntegration,
 };
 use crate::base::time::{DurationText, HourMinute};
 use crate::limits::pressure::Breaker;
@@ -79,7 +80,7 @@ impl JsonSchema for WrittenBreaker {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({"anyOf": [{"const": "off"}, generator.subschema_for::<Breaker>()]})
+        json_schema!({"anyOf": [{"enum": ["off", false]}, generator.subschema_for::<Breaker>()]})
     }
 }
 

@@ -9,6 +9,9 @@ use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wai
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
 
+/// The most failed calls of an effect that are no attempts, because its partner was known to be down.
+const MAX_SPARED: u32 = 30;
+
 /// A worker's claim on an event.
 #[derive(Clone, Debug)]
 pub struct Claim {
@@ -230,11 +233,18 @@ impl Lease {
         self.doubt_it(effect, doubt);
     }
 
-    /// Takes back the attempt that was just recorded as failed: its partner was known to be down. A doubt about the call
-    /// stays.
-    pub fn take_back_attempt(&mut self, effect: &Effect) {
+    /// Takes back the attempt that was just recorded as failed, if it may be spared: its partner was known to be down.
+    /// A doubt about the call stays. An event is spared only so often: it may be itself what the partner cannot take, and
+    /// the reason why it seems to be down.
+    pub fn spare_attempt(&mut self, effect: &Effect) -> bool {
         self.row.step += 1;
-        self.row.effects.entry(effect.id.clone()).and_modify(|entry| entry.attempts = entry.attempts.saturating_sub(1));
+        let entry = self.row.effects.get_mut(&effect.id).filter(|entry| entry.spared < MAX_SPARED);
+        if let Some(entry) = entry {
+            entry.attempts = entry.attempts.saturating_sub(1);
+            entry.spared += 1;
+            return true;
+        }
+        false
     }
 
     /// Records that the partner knows of no such call.
@@ -277,7 +287,7 @@ impl Lease {
     pub fn wait(mut self, wait: Wait, place: Timestamp, now: Timestamp) -> Closed {
         self.row.retry_at = None;
         self.row.place = Some(place);
-        self.row.list_as_waiting(&wait, place, now);
+        self.row.list_as_waiting(&wait, now);
         let what = format!("waiting for {}: {}", wait.on, wait.why);
         self.row.wait = Some(wait);
         self.close(State::Waiting, what, now)
@@ -320,7 +330,9 @@ impl Lease {
         let open = !matches!(progress, Progress::Done { .. });
         let (doubtful, happened) = before.map_or((false, false), |entry| (entry.doubtful, entry.happened));
         let (doubtful, happened) = (doubtful && open, happened && open);
-        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, doubtful, happened, progress });
+        let spared = before.map_or(0, |entry| entry.spared);
+        let entry = Entry { attempts, since, at: now, doubtful, happened, spared, progress };
+        self.row.effects.insert(effect.id.clone(), entry);
     }
 
     /// Adds to what is in doubt about an effect. Nothing but an outcome takes a doubt away.

@@ -138,7 +138,7 @@ impl Row {
         self.may_replay()?;
         self.requeue(now);
         self.death = None;
-        self.effects.values_mut().for_each(|entry| entry.attempts = 0);
+        self.effects.values_mut().for_each(|entry| (entry.attempts, entry.spared) = (0, 0));
         let replay = self.replay;
         self.note(now, format!("replay {replay} by {sign_off}"));
         Ok(self)

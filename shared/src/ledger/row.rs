@@ -150,6 +150,9 @@ pub struct Entry {
     /// Whether a call surely happened, but no answer had the result that the flow needs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub happened: bool,
+    /// The number of failed calls that were no attempts, because they only showed that the partner is down.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spared: u32,
     /// How far the effect got.
     #[serde(flatten)]
     pub progress: Progress,
@@ -169,7 +172,15 @@ pub enum Doubt {
 impl Entry {
     /// The entry of a first intent.
     pub fn intended(now: Timestamp) -> Self {
-        Entry { attempts: 1, since: now, at: now, doubtful: false, happened: false, progress: Progress::Intent }
+        Entry {
+            attempts: 1,
+            since: now,
+            at: now,
+            doubtful: false,
+            happened: false,
+            spared: 0,
+            progress: Progress::Intent,
+        }
     }
 
     /// Whether the outcome of the effect is unknown: that of the last call, or that of an earlier one which a later

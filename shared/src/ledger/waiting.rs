@@ -144,10 +144,10 @@ impl Row {
         Ok(self)
     }
 
-    /// Lists the row by what it waits for. Events that wait for a moment are due then; the others go in the order of
-    /// their places.
-    pub(super) fn list_as_waiting(&mut self, wait: &Wait, place: Timestamp, now: Timestamp) {
-        self.list_on(&wait.on, wait.until.unwrap_or(place), now);
+    /// Lists the row by what it waits for. Events that wait for a moment are due then. The others go in the order in which
+    /// they began to wait: an event that has just shown that its partner is down goes behind those that have not.
+    pub(super) fn list_as_waiting(&mut self, wait: &Wait, now: Timestamp) {
+        self.list_on(&wait.on, wait.until.unwrap_or(wait.since), now);
     }
 
     fn list_on(&mut self, on: &WaitsFor, at: Timestamp, now: Timestamp) {

@@ -267,13 +267,14 @@ impl Lines for ModelLedger {
 
     async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let shards = on.shards();
-        let waits = |row: &Row| row.listed.as_ref().is_some_and(|shard| shards.contains(shard));
+        let waits = |row: &Row| {
+            row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
+                && row.listed_at.is_some_and(|at| at <= until)
+        };
         let table = locked(&self.0);
         let rows = table.waiting.iter().filter_map(|id| table.rows.get(id));
-        let mut rows: Vec<Row> = rows.filter(|row| waits(row)).cloned().collect();
-        rows.retain(|row| row.listed_at.is_some_and(|at| at <= until));
+        let mut rows: Vec<&Row> = rows.filter(|row| waits(row)).collect();
         rows.sort_by_key(|row| (row.listed_at, row.place));
-        rows.truncate(limit);
-        Ok(rows)
+        Ok(rows.into_iter().take(limit).cloned().collect())
     }
 }

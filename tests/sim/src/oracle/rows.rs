@@ -65,7 +65,7 @@ impl Oracle {
 fn crashed_while_held(before: &Row, after: &Row) -> Result<(), BrokenInvariant> {
     let crashed = |row: &Row| row.death.as_ref().is_some_and(|death| death.reason == Reason::Crashed);
     let intended = before.effects.values().any(|entry| entry.progress == Progress::Intent);
-    if crashed(after) && before.state != State::Dead && before.state != State::Running && !intended {
+    if crashed(after) && !crashed(before) && before.state != State::Running && !intended {
         let seen = format!("{} was {}, and is said to have crashed", after.id, before.state.as_str());
         return Err(violated(CRASHED_WHILE_HELD, seen));
     }
