@@ -83,10 +83,10 @@ pub(crate) fn event(event_id: &str) -> Event {
 /// A worker's claim for this message.
 pub(crate) fn claim_of(event: &Event, now: Timestamp, first: &[&str]) -> Claim {
     let first = first.iter().map(|effect| (*effect).to_owned()).collect();
-    let (replay, fingerprint) = (event.replay, event.fingerprint.clone());
+    let (replay, wake, fingerprint) = (event.replay, event.wake, event.fingerprint.clone());
     static CLAIMS: AtomicU64 = AtomicU64::new(0);
     let holder = CLAIMS.fetch_add(1, Ordering::Relaxed).to_string();
-    Claim { now, lease: LEASE, holder, replay, fingerprint, first }
+    Claim { now, lease: LEASE, holder, replay, wake, fingerprint, first }
 }
 
 /// The length of a lease.

@@ -16,6 +16,7 @@ use tracing::warn;
 
 use crate::action::{Performed, perform};
 use crate::ends::Stop;
+use crate::hindrance::Hindrance;
 use crate::look_up::give_up;
 use crate::permits::{release_permit, release_unused_permits};
 use crate::work::{Run, Work};
@@ -65,6 +66,11 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
         }
         Performed::Answered(Outcome::Retryable { error, retry_after, doubt }) => {
             lease.record_repeatable(effect, &error, doubt, now);
+            if let Some(down) = is_down(work, effect).await
+                && lease.spare_attempt(effect)
+            {
+                return Some(Stop::Defer(down));
+            }
             Some(retry_or_bury(run, effect, error, retry_after).await)
         }
         Performed::Answered(Outcome::Terminal(error)) => {
@@ -79,14 +85,15 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
             }
         }
         // The intent stands until the deferral withdraws it: nothing happened, and it was no attempt.
-        Performed::Deferred(deferral) => Some(Stop::Defer(deferral)),
+        Performed::Deferred(deferral) => Some(Stop::Defer(Hindrance::passing(deferral))),
         Performed::Overtaken(error) => Some(Stop::Bury { effect: Some(effect), reason: Reason::Stale, error }),
         Performed::Answered(Outcome::CredentialsRejected(error)) => {
             lease.note_credentials_rejected(effect, &error, now);
             let (event, flow, trace_id) = work.ids();
             let told = "the partner rejected our credentials; the event is deferred until they are right";
             warn!(event, flow, trace_id, integration = effect.integration(), %error, "{told}");
-            Some(Stop::Defer(Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected }))
+            let deferral = Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected };
+            Some(Stop::Defer(Hindrance::of_partner(deferral, effect.integration().unwrap_or_default())))
         }
         Performed::NotReady(error) => {
             lease.record_failed(effect, &error, now);
@@ -97,6 +104,15 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
             Some(Stop::template(Some(effect), &error))
         }
     }
+}
+
+/// The hindrance by a partner that is known to be down: its breaker has opened, or stays open. A call that only shows it
+/// again is no attempt.
+async fn is_down(work: &Work<'_>, effect: &Effect) -> Option<Hindrance> {
+    let integration = effect.integration()?;
+    let breaker = work.processor.flows.partner_of(effect)?.pressure.breaker?;
+    let deferral = Deferral { after: breaker.open_for, why: DeferralReason::BreakerOpen };
+    work.processor.gate.is_down(integration).await.then(|| Hindrance::of_partner(deferral, integration))
 }
 
 /// How long an event waits at least after a partner rejected our credentials: a human must put them right.

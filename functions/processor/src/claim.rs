@@ -7,22 +7,29 @@ use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
+use shared::limits::pressure::Permit;
 use shared::operate::metric::Fact;
 use tracing::{error, info, warn};
 
 use crate::ends::{bury, send_letter};
 use crate::pause::{pause_of_flow, pause_of_integration};
+use crate::permits::enter_freely;
 use crate::run::run;
-use crate::work::{MessageFate, Run, Work};
+use crate::work::{MessageFate, Permits, Run, Work};
 
 /// Claims the event, and runs it to its end if the claim is won.
 pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
-    let first = flow.map(|flow| first_intents(work, flow)).unwrap_or_default();
-    let (replay, fingerprint) = (work.event.replay, work.event.fingerprint.clone());
+    let first = flow.map(|flow| first_effects(work, flow)).unwrap_or_default();
+    let (first, permits): (Vec<String>, Vec<Option<Permit>>) = first.into_iter().unzip();
+    let (replay, wake, fingerprint) = (work.event.replay, work.event.wake, work.event.fingerprint.clone());
     let holder = format!("{:016x}", work.processor.chance.bits());
-    let claim = Claim { now: work.now(), lease: work.processor.lease, holder, replay, fingerprint, first };
+    let claim = Claim { now: work.now(), lease: work.processor.lease, holder, replay, wake, fingerprint, first };
     match work.processor.ledger.claim(&work.event.id, &claim).await {
-        Ok(Ok(lease)) => settle(work, flow, lease).await,
+        Ok(Ok(lease)) => {
+            // Where the ledger knew of an effect already the claim intends none, and its permits are as nothing.
+            let permits = claim.first.iter().cloned().zip(permits).filter_map(|(id, permit)| Some((id, permit?)));
+            settle(work, flow, lease, permits.collect()).await
+        }
         Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,
         Err(error) if error.is_lasting() => {
             let (event, flow, trace_id) = work.ids();
@@ -45,23 +52,26 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
 /// receives are spent is parked beside its row.
 const LASTING_DELAY: Duration = Duration::from_secs(3600);
 
-/// The effects whose intents the claim may write: none where a partner might not be called now, or ever, because an
-/// intent without a call would be taken for a call.
-fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
-    let first = flow.first_stage();
-    let at_once = pause_of_flow(work, flow).is_none() && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
-    if at_once && work.misfit(flow).is_none() && first.iter().all(|effect| is_unhindered(work, effect)) {
-        first.iter().map(|effect| effect.id.clone()).collect()
-    } else {
-        Vec::new()
+/// The effects whose intents the claim may write, with the permits of those that call a partner: none where a partner
+/// might not be called now, or ever, because an intent without a call would be taken for a call.
+fn first_effects(work: &Work<'_>, flow: &Flow) -> Vec<(String, Option<Permit>)> {
+    let held_back = pause_of_flow(work, flow).is_some() || work.may_wait(flow) || work.misfit(flow).is_some();
+    if held_back || work.needs_preparation(flow) || work.in_safe_mode(flow) {
+        return Vec::new();
     }
+    let first = flow.first_stage().into_iter().map(|effect| Some((effect.id.clone(), unhindered(work, effect)?)));
+    first.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Whether nothing stands between an effect and its call: no limit, no pause, no condition, no partner that is slow.
-fn is_unhindered(work: &Work<'_>, effect: &Effect) -> bool {
-    let limited = work.processor.flows.partner_of(effect).is_some_and(|partner| partner.pressure.is_limited());
-    let held_back = |name| pause_of_integration(work, name).is_some() || work.processor.gate.is_slow(name, work.now());
-    !limited && !effect.integration().is_some_and(held_back) && effect.when.is_none()
+/// The permit of an effect, where it calls a partner, if nothing stands between the effect and its call: no limit, no
+/// pause, no failure or slowness that this container knows of, no condition.
+fn unhindered(work: &Work<'_>, effect: &Effect) -> Option<Option<Permit>> {
+    let paused = effect.integration().is_some_and(|name| pause_of_integration(work, name).is_some());
+    match effect.integration() {
+        _ if paused || effect.when.is_some() => None,
+        None => Some(None),
+        Some(_) => enter_freely(work, effect).map(Some),
+    }
 }
 
 /// The message's fate when the claim is not won: another worker has the event, had it, or buried it.
@@ -71,8 +81,9 @@ async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> Me
         NotClaimed::Superseded => {
             let (event, flow, trace_id) = work.ids();
             let replay = work.event.replay;
-            let told = "the event was replayed since, or is done with another payload; the message is deleted";
-            info!(event, flow, trace_id, replay, "{told}");
+            let wake = work.event.wake;
+            let told = "the event was replayed or woken since, or is done with another payload; the message is deleted";
+            info!(event, flow, trace_id, replay, wake, "{told}");
             MessageFate::Done
         }
         NotClaimed::HeldUntil(until) | NotClaimed::RetryAt(until) => {
@@ -100,7 +111,7 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 /// A write that failed leaves the message where it is. If the lease was lost, its next holder
 /// settles the event; if the ledger is down, the lease runs out and the next delivery finds the
 /// intent without an outcome.
-async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFate {
+async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease, permits: Permits) -> MessageFate {
     let ended = match flow {
         Some(flow) => match work.misfit(flow) {
             // It would come back for ever: no invocation has time for its call.
@@ -108,7 +119,7 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFa
                 let reason = lease.row().reason_or_doubt(Reason::Misconfigured);
                 bury(work, lease, None, reason, &misfit.to_string()).await
             }
-            None => run_in_its_mode(work, flow, lease).await,
+            None => run_in_its_mode(work, flow, lease, permits).await,
         },
         None => {
             let error = format!("there is no flow `{}`", work.event.flow);
@@ -124,13 +135,18 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFa
 }
 
 /// Runs the event in the mode in which it was first tried: a partner rejects another body under our key.
-async fn run_in_its_mode(work: &Work<'_>, flow: &Flow, mut lease: Lease) -> Result<MessageFate, WriteError> {
+async fn run_in_its_mode(
+    work: &Work<'_>,
+    flow: &Flow,
+    mut lease: Lease,
+    permits: Permits,
+) -> Result<MessageFate, WriteError> {
     if lease.row().effects.is_empty() && !lease.row().safe && work.in_safe_mode(flow) {
         lease.enter_safe_mode(work.now());
     }
     if lease.row().safe {
-        run(Run::new(work, &flow.clone().in_safe_mode(), lease)).await
+        run(Run::new(work, &flow.clone().in_safe_mode(), lease, permits)).await
     } else {
-        run(Run::new(work, flow, lease)).await
+        run(Run::new(work, flow, lease, permits)).await
     }
 }

@@ -10,12 +10,15 @@ use shared::base::errors::WriteError;
 use shared::flows::Effect;
 use shared::flows::template::TemplateError;
 use shared::ledger::queue::{DeadLetter, OUTAGE_DELAY, Received};
-use shared::ledger::{Closed, Death, Lease, Reason, State};
-use shared::limits::pressure::Deferral;
+use shared::ledger::{Closed, Death, Lease, Reason, State, WaitsFor};
+use shared::limits::pressure::DeferralReason;
 use shared::operate::metric::Fact;
 use shared::operate::stale_guard;
+use shared::operate::switchboard::MARK_KNOWN_AFTER;
 use tracing::{error, info, warn};
 
+use crate::hindrance::{Hindrance, LONGEST_ON_QUEUE};
+use crate::leave::leave;
 use crate::work::{MessageFate, Processor, Run, Work};
 
 /// The reason why a run ends before its effects are done.
@@ -23,7 +26,7 @@ pub(crate) enum Stop<'f> {
     /// The event is tried again after this long.
     Retry(Duration),
     /// The event waits for something that is not available now.
-    Defer(Deferral),
+    Defer(Hindrance),
     /// A guard blocks the event, for these facts.
     Block { guard: String, facts: Value },
     /// A human is asked. `posted` says whether Slack got the question.
@@ -53,7 +56,7 @@ impl<'f> Stop<'f> {
 pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, WriteError> {
     match stop {
         Stop::Retry(delay) => retry(run, delay).await,
-        Stop::Defer(deferral) => defer(run, deferral).await,
+        Stop::Defer(hindrance) => defer(run, &hindrance).await,
         Stop::Block { guard, facts } => block(run, &guard, facts).await,
         Stop::AwaitApproval { posted } => await_approval(run, &posted).await,
         Stop::Bury { effect, reason, error } => bury_or_say_unknown(run, effect, reason, &error).await,
@@ -83,23 +86,43 @@ pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
 async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError> {
     let Run { work, flow, mut lease, .. } = run;
     lease.withdraw_intents();
+    if delay > LONGEST_ON_QUEUE {
+        let until = Some(work.now() + delay);
+        match leave(work, flow, lease, &WaitsFor::Moment, DeferralReason::LongRetry, until).await? {
+            Ok(fate) => return Ok(fate),
+            // It must not be tried earlier. So this time it stays on the queue, and the flow is marked for the next.
+            Err(given_back) => lease = given_back,
+        }
+    }
     close(work, lease.retry(delay, work.now())).await?;
     work.count(Fact::Retried(&flow.name));
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
-/// Defers the event until the partner can be called. That is no attempt.
-async fn defer(run: Run<'_>, deferral: Deferral) -> Result<MessageFate, WriteError> {
+/// Defers the event until it can go on. That is no attempt. Where that may take long, the event leaves the queue.
+async fn defer(run: Run<'_>, hindrance: &Hindrance) -> Result<MessageFate, WriteError> {
     let Run { work, flow, mut lease, .. } = run;
     lease.withdraw_intents();
-    let waited = work.now().since(lease.row().queued_at);
-    let delay = deferral_delay(deferral.after, waited, flow.max_age, work.processor.chance.unit());
+    let (now, deferral) = (work.now(), hindrance.deferral);
+    let waited = now.since(lease.row().queued_at);
+    let mut delay = deferral_delay(deferral.after, waited, flow.max_age, work.processor.chance.unit());
+    if let Some(on) = hindrance.leaves_queue_for(waited) {
+        match leave(work, flow, lease, on, deferral.why, hindrance.due(delay, now)).await? {
+            Ok(fate) => return Ok(fate),
+            Err(given_back) => lease = given_back,
+        }
+        delay = UNTIL_KNOWN;
+    }
+    let delay = delay.min(LONGEST_ON_QUEUE);
     let (event, _, trace_id) = work.ids();
     info!(event, flow = flow.name, trace_id, why = deferral.why.as_str(), "the event is deferred");
     close(work, lease.defer(delay, deferral.why.as_str(), work.now())).await?;
     work.count(Fact::Deferred(&flow.name, deferral.why));
     Ok(MessageFate::RedeliverAfter(delay))
 }
+
+/// The delay of an event that leaves the queue as soon as every container knows its flow's mark.
+const UNTIL_KNOWN: Duration = MARK_KNOWN_AFTER.saturating_add(Duration::from_secs(1));
 
 /// Closes a blocked event as a no-op. If the outcome of an effect is unknown, the event is buried instead, so that
 /// an operator sees it.
@@ -206,6 +229,18 @@ fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: 
     let seldom = after.max((waited / 10).min(last_chance));
     let spread = seldom.clamp(Duration::from_secs(1), MAX_SPREAD).mul_f64(chance / 4.0);
     (seldom + spread).min(last_chance).max(after)
+}
+
+/// The most times that an event is received while it is deferred on the queue, from its acceptance to the end of its
+/// `max_age`, and asks as soon as it may. What stands behind it in its group is received no more often: all that stood
+/// before it was older. The queue's `maxReceiveCount` leaves room for it.
+pub fn most_receives(max_age: Duration) -> usize {
+    let shortest = Duration::from_secs(1);
+    let after = |waited: &Duration| {
+        let delay = deferral_delay(shortest, *waited, max_age, 0.0).min(LONGEST_ON_QUEUE);
+        Some(*waited + delay).filter(|waited| *waited < max_age)
+    };
+    std::iter::successors(Some(Duration::ZERO), after).count()
 }
 
 /// The time before its end at which a waiting event comes for the last time.

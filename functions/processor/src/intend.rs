@@ -35,7 +35,7 @@ pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Res
     // Before the intent: a call that is deferred was never intended.
     match enter_all(run.work, effects).await {
         Ok(entered) => run.permits.extend(entered),
-        Err(deferral) => return Ok(Some(Stop::Defer(deferral))),
+        Err(hindrance) => return Ok(Some(Stop::Defer(hindrance))),
     }
     let recorded = record_intents(run, effects).await;
     if !matches!(recorded, Ok(None)) {

@@ -9,12 +9,15 @@
 //! - [`message`]: one message: whether it is an event, and whether the invocation has time for it.
 //! - [`claim`]: one conditional write gives the event to this worker, or says why not.
 //! - [`run`]: the loop: the lease's next step, until something ends the run.
+//! - [`line`]: whether another event of the entity waits, and goes first.
 //! - [`prepare`], [`intend`], [`call`], [`look_up`]: the stages, each a function over the [`Run`](work::Run).
 //! - [`ends`]: how a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
+//! - [`leave`]: leaving the queue, to wait in the ledger.
 //! - [`action`]: what one effect does: a call, an upsert, a decision.
 //! - [`partner`]: one request to a partner: the token, and the time that is left.
 //! - [`permits`]: leave to call a partner: the gate, and giving a permit back.
 //! - [`pause`]: what an operator has paused, and for how long that holds an event back.
+//! - [`hindrance`]: what holds an event back, and whether it waits for it on the queue.
 //! - [`safe_mode`]: safe mode, turned on by an open breaker.
 //! - [`work`]: the ports, the event and its run, which all of these are given.
 
@@ -22,18 +25,22 @@ mod batch;
 mod message;
 mod claim;
 mod run;
+mod line;
 mod prepare;
 mod intend;
 mod call;
 mod look_up;
 mod ends;
+mod leave;
 mod action;
 mod partner;
 mod permits;
 mod pause;
+mod hindrance;
 mod safe_mode;
 mod work;
 
 pub use batch::{handle, process_batch};
+pub use ends::most_receives;
 pub use message::process;
 pub use work::{MessageFate, Processor, ToldOnce, tell_misfits};

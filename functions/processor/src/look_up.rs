@@ -16,7 +16,7 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect, lookup: &
     let (work, flow) = (run.work, run.flow);
     let mut permits = match enter_all(work, &[effect]).await {
         Ok(permits) => permits,
-        Err(deferral) => return Some(Stop::Defer(deferral)),
+        Err(hindrance) => return Some(Stop::Defer(hindrance)),
     };
     let outcome = ask_whether_done(work, run.lease.row(), effect, lookup).await;
     let end = if matches!(outcome, LookupOutcome::CannotSay(_)) { CallEnd::Failure } else { CallEnd::Success };

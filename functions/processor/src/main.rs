@@ -50,6 +50,7 @@ async fn main() -> Result<(), Error> {
         boards: Box::new(board),
         caps: Box::new(DynamoCaps::new(ledger.clone(), &limits)),
         records: Box::new(ledger.clone()),
+        lines: Box::new(ledger.clone()),
         queue: Box::new(events.clone()),
         told: Default::default(),
         found: Findings::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
+use shared::flows::Flow;
 use shared::ledger::queue::Received;
 use shared::operate::metric::Fact;
 use shared::operate::switchboard::InForce;
@@ -12,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::claim::claim;
 use crate::ends::bury_malformed;
+use crate::pause::pauses;
 use crate::work::{MessageFate, Processor, Work};
 
 /// Works on one message.
@@ -20,7 +22,8 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
         return bury_malformed(processor, message).await;
     };
     let flow = processor.flows.flow(&event.flow);
-    let work = Work { processor, message, event: &event, deadline, board: board(processor).await };
+    let board = board(processor, flow.filter(|_| event.wake > 0)).await;
+    let work = Work { processor, message, event: &event, deadline, board };
     // A pause that it cannot see must hold all the same.
     if !work.board.is_known() {
         let (event, flow, trace_id) = work.ids();
@@ -33,8 +36,8 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
         return MessageFate::RedeliverAfter(Duration::ZERO);
     }
     let fate = claim(&work, flow).await;
-    let (replay, trace_id) = (event.replay, event.trace.id());
-    info!(event = %event.id, flow = event.flow, replay, ?fate, trace_id, "the message was processed");
+    let (replay, wake, trace_id) = (event.replay, event.wake, event.trace.id());
+    info!(event = %event.id, flow = event.flow, replay, wake, ?fate, trace_id, "the message was processed");
     fate
 }
 
@@ -42,9 +45,17 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
 /// the receives of the message before the switchboard is back.
 const STANDSTILL: Duration = Duration::from_secs(60);
 
-/// The switchboard in force. Each problem of the newest one is reported once.
-async fn board(processor: &Processor) -> Arc<InForce> {
-    let (board, problems) = processor.switchboard.at(&processor.flows, processor.clock.now()).await;
+/// The switchboard in force, for an event of this flow that was woken, if it was. A pause that has just ended may be on
+/// the board still: then a woken event would go back to wait, so the board is read anew for it. Each problem of the
+/// newest board is reported once.
+async fn board(processor: &Processor, woken: Option<&Flow>) -> Arc<InForce> {
+    let now = processor.clock.now();
+    let (mut board, mut problems) = processor.switchboard.at(&processor.flows, now).await;
+    if woken.is_some_and(|flow| pauses(board.board(), flow, now)) {
+        let (newest, more) = processor.switchboard.read_anew(&processor.flows, now).await;
+        board = newest;
+        problems.extend(more);
+    }
     for problem in problems {
         warn!(%problem, "the stored switchboard cannot be used; the last good one stays in force");
         processor.metrics.put(&Fact::BadSwitchboard);

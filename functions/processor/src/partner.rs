@@ -5,8 +5,9 @@ use shared::arrival::signature::Secret;
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::PartnerRequest;
 use shared::flows::{Auth, Integration, PartnerAnswer};
-use shared::limits::pressure::{CallEnd, Deferral, SLOW};
+use shared::limits::pressure::{CallEnd, SLOW};
 
+use crate::hindrance::Hindrance;
 use crate::permits::{enter, leave};
 use crate::work::{LAST_WRITES, Work};
 
@@ -23,7 +24,7 @@ pub(crate) async fn ask(
     work: &Work<'_>,
     name: &str,
     question: PartnerQuestion,
-) -> Result<Result<PartnerAnswer, String>, Deferral> {
+) -> Result<Result<PartnerAnswer, String>, Hindrance> {
     let Some(partner) = work.processor.flows.integration(name) else { return Ok(Err("no integration".into())) };
     let permit = enter(work, name, partner).await?;
     let (answer, end) = match token(work, name, partner).await {

@@ -4,27 +4,37 @@ use std::time::Duration;
 
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
+use shared::ledger::WaitsFor;
 use shared::limits::pressure::{Deferral, DeferralReason};
-use shared::operate::switchboard::Switch;
+use shared::operate::switchboard::{Board, Switch};
 
+use crate::hindrance::Hindrance;
 use crate::work::Work;
 
 /// The deferral of a flow's events, if an operator paused it.
-pub(crate) fn pause_of_flow(work: &Work<'_>, flow: &Flow) -> Option<Deferral> {
+pub(crate) fn pause_of_flow(work: &Work<'_>, flow: &Flow) -> Option<Hindrance> {
     let now = work.now();
-    work.board.board().paused_flow(&flow.name, now).map(|switch| until_resumed(switch, now))
+    let switch = work.board.board().paused_flow(&flow.name, now)?;
+    Some(Hindrance::of(until_resumed(switch, now), WaitsFor::Flow(flow.name.clone())))
 }
 
 /// The deferral of calls to a partner, if an operator paused it.
-pub(crate) fn pause_of_integration(work: &Work<'_>, name: &str) -> Option<Deferral> {
+pub(crate) fn pause_of_integration(work: &Work<'_>, name: &str) -> Option<Hindrance> {
     let now = work.now();
-    work.board.board().paused_integration(name, now).map(|switch| until_resumed(switch, now))
+    let switch = work.board.board().paused_integration(name, now)?;
+    Some(Hindrance::of_partner(until_resumed(switch, now), name))
 }
 
-/// The deferral of a paused event. An operator may resume it sooner than its end, so it comes back before long.
+/// Whether a board holds back a flow's events, or calls of theirs.
+pub(crate) fn pauses(board: &Board, flow: &Flow, now: Timestamp) -> bool {
+    let mut partners = flow.effects.iter().filter_map(|effect| effect.integration());
+    board.paused_flow(&flow.name, now).is_some() || partners.any(|name| board.paused_integration(name, now).is_some())
+}
+
+/// The deferral of a paused event, until the pause ends by itself.
 fn until_resumed(switch: &Switch, now: Timestamp) -> Deferral {
-    let left = switch.until.map_or(PAUSED_FOR, |until| until.since(now));
-    Deferral { after: left.min(PAUSED_FOR), why: DeferralReason::Paused }
+    Deferral { after: switch.until.map_or(NO_END, |until| until.since(now)), why: DeferralReason::Paused }
 }
 
-const PAUSED_FOR: Duration = Duration::from_secs(10);
+/// The deferral by a pause without an end.
+const NO_END: Duration = Duration::from_secs(3600);

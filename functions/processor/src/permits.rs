@@ -1,16 +1,17 @@
 //! Permits to call a partner: pauses, the gate, and giving a permit back.
 
 use shared::flows::{Effect, Integration};
-use shared::limits::pressure::{CallEnd, Deferral, Permit};
+use shared::limits::pressure::{CallEnd, Permit};
 use shared::operate::metric::Fact;
 use tracing::warn;
 
+use crate::hindrance::Hindrance;
 use crate::pause::pause_of_integration;
 use crate::safe_mode::enter_safe_mode_on_open_breaker;
 use crate::work::{Permits, Work};
 
 /// Permits for all of these effects, or for none.
-pub(crate) async fn enter_all(work: &Work<'_>, effects: &[&Effect]) -> Result<Permits, Deferral> {
+pub(crate) async fn enter_all(work: &Work<'_>, effects: &[&Effect]) -> Result<Permits, Hindrance> {
     let mut permits = Permits::new();
     for effect in effects {
         // An effect that calls no partner needs no permit.
@@ -18,9 +19,9 @@ pub(crate) async fn enter_all(work: &Work<'_>, effects: &[&Effect]) -> Result<Pe
         let Some((name, partner)) = partner else { continue };
         match enter(work, name, partner).await {
             Ok(permit) => drop(permits.insert(effect.id.clone(), permit)),
-            Err(deferral) => {
+            Err(hindrance) => {
                 release_unused_permits(work, &mut permits, effects).await;
-                return Err(deferral);
+                return Err(hindrance);
             }
         }
     }
@@ -28,11 +29,19 @@ pub(crate) async fn enter_all(work: &Work<'_>, effects: &[&Effect]) -> Result<Pe
 }
 
 /// A permit to call a partner now, or how long to wait for one.
-pub(crate) async fn enter(work: &Work<'_>, name: &str, partner: &Integration) -> Result<Permit, Deferral> {
-    match pause_of_integration(work, name) {
-        Some(paused) => Err(paused),
-        None => work.processor.gate.enter(name, &partner.pressure, partner.timeout, work.now()).await,
+pub(crate) async fn enter(work: &Work<'_>, name: &str, partner: &Integration) -> Result<Permit, Hindrance> {
+    if let Some(paused) = pause_of_integration(work, name) {
+        return Err(paused);
     }
+    let entered = work.processor.gate.enter(name, &partner.pressure, partner.timeout, work.now()).await;
+    entered.map_err(|deferral| Hindrance::of_partner(deferral, name))
+}
+
+/// A permit to call an effect's partner that needs no question, if there is one.
+pub(crate) fn enter_freely(work: &Work<'_>, effect: &Effect) -> Option<Permit> {
+    let name = effect.integration()?;
+    let partner = work.processor.flows.partner_of(effect)?;
+    work.processor.gate.enter_freely(name, &partner.pressure, work.now())
 }
 
 /// Gives back the permits of effects that are not called after all.

@@ -23,6 +23,7 @@ use shared::operate::{approval, stale_guard};
 use tracing::warn;
 
 use crate::ends::Stop;
+use crate::hindrance::Hindrance;
 use crate::partner::{PartnerQuestion, ask};
 use crate::work::{Run, Work};
 
@@ -71,7 +72,8 @@ async fn guard<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Option<Stop<'
         Ok(Judgement::Pass) => None,
         Ok(Judgement::Block(facts)) => Some(Stop::Block { guard: guard.name().to_owned(), facts }),
         Ok(Judgement::Wait(until)) => {
-            Some(Stop::Defer(Deferral { after: until.since(now), why: DeferralReason::QuietHours }))
+            let deferral = Deferral { after: until.since(now), why: DeferralReason::QuietHours };
+            Some(Stop::Defer(Hindrance::timed(deferral)))
         }
         Err(error) => Some(Stop::template(None, &error)),
     })
@@ -84,7 +86,8 @@ async fn find_contact<'r>(work: &Work<'_>, contact: &ContactRef, lease: &Lease) 
     work.processor.contacts.find(&id).await.map_err(|unavailable| {
         let (event, flow, trace_id) = work.ids();
         warn!(event, flow, trace_id, %unavailable, "the contact was not read; the event is deferred until its guards can be asked");
-        Stop::Defer(Deferral { after: Unavailable::BACK_OFF, why: DeferralReason::ContactsUnavailable })
+        let (after, why) = (Unavailable::BACK_OFF, DeferralReason::ContactsUnavailable);
+        Stop::Defer(Hindrance::passing(Deferral { after, why }))
     })
 }
 
@@ -95,7 +98,7 @@ async fn enrich<'r>(work: &Work<'_>, flow: &Flow, enrich: &Enrich, lease: &mut L
     }
     let found = match find_out(work, enrich, lease).await {
         Ok(found) => found,
-        Err(deferral) => return Some(Stop::Defer(deferral)),
+        Err(hindrance) => return Some(Stop::Defer(hindrance)),
     };
     match (found, enrich.on_error) {
         (Ok(value), _) => lease.record_enrichment(&enrich.id, value, work.now()),
@@ -112,7 +115,7 @@ async fn enrich<'r>(work: &Work<'_>, flow: &Flow, enrich: &Enrich, lease: &mut L
 }
 
 /// The result of an enrichment, or why it failed; the outer error says that the partner cannot be asked now.
-async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Result<Value, String>, Deferral> {
+async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Result<Value, String>, Hindrance> {
     let scope = lease.row().scope_of(work.event);
     match &enrich.from {
         Origin::Geoip(ip) => Ok(ip.render(&scope).map_err(|error| error.to_string()).and_then(|ip| place(work, &ip))),

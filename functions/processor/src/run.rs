@@ -9,6 +9,7 @@ use tracing::warn;
 use crate::call::call;
 use crate::ends::{Stop, end, succeed};
 use crate::intend::intend;
+use crate::line::stand_in_line;
 use crate::look_up::look_up;
 use crate::pause::pause_of_flow;
 use crate::prepare::prepare;
@@ -18,6 +19,7 @@ use crate::work::{MessageFate, Run};
 /// in a row cost N + 1 writes, and M side by side cost 2, the claim included.
 pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
     let mut prepared = !run.work.needs_preparation(run.flow);
+    let mut goes_first = false;
     run.lease.date_lost_intents();
     loop {
         let next = run.lease.next(run.flow, &run.work.processor.flows, run.work.now());
@@ -25,6 +27,10 @@ pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
             let error = "the event is older than its flow's `max_age`".into();
             return end(run, Stop::Bury { effect: None, reason: Reason::Expired, error }).await;
         }
+        if !goes_first && let Some(stop) = stand_in_line(&run).await? {
+            return end(run, stop).await;
+        }
+        goes_first = true;
         let stop = match (next, pause_of_flow(run.work, run.flow)) {
             (Next::Finish, _) => return succeed(run).await,
             (Next::Unknown(effect, error), _) => {

@@ -17,7 +17,7 @@ use shared::effects::request::Partners;
 use shared::flows::template::TemplateError;
 use shared::flows::{ContactRef, Flow, Flows, OverlongTimeout};
 use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
-use shared::ledger::{Claims, Lease, Records};
+use shared::ledger::{Claims, Lease, Lines, Records};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Gate, Permit};
 use shared::operate::metric::{Fact, Metrics};
@@ -41,12 +41,14 @@ pub struct Processor {
     pub dead_letters: Box<dyn DeadLetters>,
     /// The switchboard in force.
     pub switchboard: Switchboard,
-    /// The switchboard's store, to turn safe mode on when a breaker opens.
+    /// The switchboard's store, to turn safe mode on when a breaker opens, and to mark flows of which events wait.
     pub boards: Box<dyn DocumentStore<Board>>,
     /// The counters of frequency caps.
     pub caps: Box<dyn Caps>,
     /// The ledger's records, for events that await approval.
     pub records: Box<dyn Records>,
+    /// The lines of waiting events.
+    pub lines: Box<dyn Lines>,
     /// The queue of events, to send approved ones again.
     pub queue: Box<dyn Queue>,
     /// The events that this container has told of, and does not tell of again with each redelivery.
@@ -160,6 +162,11 @@ impl Work<'_> {
         flow.needs_preparation() || stale_guard::is_judged(flow, self.event)
     }
 
+    /// Whether another event of the entity may wait, and goes first: the flow has its mark, or the event was woken itself.
+    pub(crate) fn may_wait(&self, flow: &Flow) -> bool {
+        self.event.wake > 0 || self.board.may_wait(&flow.name, self.now())
+    }
+
     /// Whether a flow's safe mode is on.
     pub(crate) fn in_safe_mode(&self, flow: &Flow) -> bool {
         flow.safe_mode.is_some() && self.board.board().safe_mode(&flow.name, self.now()).is_some()
@@ -187,7 +194,7 @@ pub(crate) struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    pub(crate) fn new(work: &'r Work<'r>, flow: &'r Flow, lease: Lease) -> Self {
-        Run { work, flow, lease, permits: Permits::new() }
+    pub(crate) fn new(work: &'r Work<'r>, flow: &'r Flow, lease: Lease, permits: Permits) -> Self {
+        Run { work, flow, lease, permits }
     }
 }

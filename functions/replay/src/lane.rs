@@ -115,7 +115,7 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
     let Some(batch) = batches.running() else { return Ok(None) };
     // The oldest first: they have waited longest, and order is kept in a group.
     let since = batch.passed.unwrap_or(Timestamp::from_secs(0));
-    let rows = replay.records.waiting(since, batch.started_at, PAGE).await?;
+    let rows = replay.records.parked_between(since, batch.started_at, PAGE).await?;
     let mut sent = 0;
     for row in rows.iter().filter(|row| batch.takes(row)) {
         if sent == MAX_TICK.min(batch.left()) {
@@ -127,7 +127,7 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
         if let Some(rest) = wait_for_rate(replay, batch, row).await? {
             return Ok(Some(rest));
         }
-        change(replay, &batch.id, |batch| batch.count(row.parked_at)).await?;
+        change(replay, &batch.id, |batch| batch.count(row.listed_at)).await?;
         send(replay, batch, record).await?;
         replay.sleep.sleep(jitter(replay)).await;
         sent += 1;
@@ -155,7 +155,7 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
 async fn next_page_or_end(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(), Failure> {
     match rows.last() {
         Some(last) if batch.left() > 0 && rows.len() == PAGE => {
-            let on = last.parked_at.max(batch.passed.map(|at| at + Duration::from_millis(1)));
+            let on = last.listed_at.max(batch.passed.map(|at| at + Duration::from_millis(1)));
             change(replay, &batch.id, |batch| batch.pass(on)).await
         }
         _ => {

@@ -131,12 +131,12 @@ impl LetterFate {
     }
 }
 
-/// Whether the letter is a copy: of an event that is settled, parked already, or replayed since.
+/// Whether the letter is a copy: of an event that is settled, parked already, waiting, or replayed or woken since.
 fn has_moved_on(row: &Row, event: &Event) -> bool {
     match row.state {
-        State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => true,
-        State::Dead => row.parked.is_some(),
-        State::Queued | State::Running | State::Retrying => event.replay < row.replay,
+        State::Succeeded | State::Noop | State::AwaitingApproval | State::Waiting | State::Dropped => true,
+        State::Dead => row.is_parked(),
+        State::Queued | State::Running | State::Retrying => (event.replay, event.wake) < (row.replay, row.wake),
     }
 }
 
@@ -146,7 +146,7 @@ fn has_moved_on(row: &Row, event: &Event) -> bool {
 ///
 /// Letters of an older version are believed: a message from before a replay could claim the event then.
 fn is_superseded(row: &Row, event: &Event) -> bool {
-    event.fingerprint.is_some() && !row.stands_for(event.replay, event.fingerprint.as_deref())
+    event.fingerprint.is_some() && !row.stands_for(event.replay, event.wake, event.fingerprint.as_deref())
 }
 
 /// Whether the letter's payload has another fingerprint than the letter says, or, where it says none, than its row. Who

@@ -16,6 +16,7 @@ mod send_again;
 mod switches;
 mod row_version;
 mod view;
+mod wake;
 mod console;
 
 use aws_lambda_events::sqs::SqsEvent;
@@ -25,9 +26,10 @@ use shared::base::document::DocumentStore;
 use shared::base::machine::{Chance, Clock, Sleep};
 use shared::effects::contact::Contacts;
 use shared::flows::Flows;
-use shared::ledger::Records;
 use shared::ledger::batch::Batches;
 use shared::ledger::queue::{Depths, Queue, Ticks, Visibility};
+use shared::ledger::{Lines, Records};
+use shared::limits::pressure::Breakers;
 use shared::limits::rates::Limiter;
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::Board;
@@ -43,6 +45,10 @@ pub use switches::Span;
 pub struct Replay {
     /// The ledger, for operators.
     pub records: Box<dyn Records>,
+    /// The lists and lines of waiting events.
+    pub lines: Box<dyn Lines>,
+    /// The breakers of partners, to see who can be sent work.
+    pub breakers: Box<dyn Breakers>,
     /// The event that was applied last, for each entity.
     pub latest: Box<dyn Latest>,
     /// The anchors of keys with a window, for events that were parked before they had a key.
@@ -89,7 +95,7 @@ pub async fn serve(console: &Console<'_>, mut payload: Value) -> Result<Value, S
     if payload["describe"] == true {
         return Ok(Value::from(console::DESCRIPTION));
     }
-    let unread = payload["op"] == "schedule";
+    let unread = payload["op"] == "schedule" || payload["op"] == "wake";
     let answer = match console::WidgetCall::of(&payload) {
         Some(call) => console::answer(console, &call).await,
         None if console.access == Access::Operate => handle(console.replay, payload).await,

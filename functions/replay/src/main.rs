@@ -6,8 +6,8 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use replay::{Access, Console, Replay, serve};
 use serde_json::Value;
 use shared::adapters::aws::{
-    DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits, DynamoWindows, SqsDeadLetters, SqsEvents,
-    aws,
+    DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits, DynamoPressure, DynamoWindows,
+    SqsDeadLetters, SqsEvents, aws,
 };
 use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::limits::rates::Limiter;
@@ -29,9 +29,12 @@ async fn main() -> Result<(), Error> {
     let aws = aws().await;
     let events = SqsEvents::new(&aws, queue);
     let dead_letters = SqsDeadLetters::new(&aws, dead_letters);
+    let ledger = DynamoLedger::new(&aws, &table);
     let replay = &Replay {
         windows: Box::new(DynamoWindows::new(&aws, &table)),
-        records: Box::new(DynamoLedger::new(&aws, table)),
+        lines: Box::new(ledger.clone()),
+        records: Box::new(ledger),
+        breakers: Box::new(DynamoPressure::new(&aws, &limits)),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         queue: Box::new(events.clone()),
         depths: Box::new(events),

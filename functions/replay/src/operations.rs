@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::ledger::batch::{Batch, Filter};
-use shared::ledger::{Declined, Row, SignOff};
+use shared::ledger::{Declined, Line, Row, SignOff};
 use shared::operate::approval::{self, ApprovalAnswer, Question};
 use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
@@ -15,7 +15,7 @@ use crate::lists::{self, MAX_LIMIT};
 use crate::plans::{self, PlanSeen};
 use crate::schedule;
 use crate::switches::{self, Span};
-use crate::{Replay, lane, row_version, send_again, view};
+use crate::{Replay, lane, row_version, send_again, view, wake};
 
 /// An operator's request.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -84,12 +84,14 @@ pub enum Operation {
     },
     /// Does the schedule's work: lets questions lapse, and replays events that may succeed now.
     Schedule,
+    /// Wakes the waiting events that can go on.
+    Wake,
     /// Shows one event in full.
     Show {
         /// The event's id.
         id: EventId,
     },
-    /// Sends one event through the queue again.
+    /// Sends one event through the queue again. One that waits is woken.
     Replay {
         /// The event's id.
         id: EventId,
@@ -370,6 +372,7 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         }
         Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, SignOff::new(&by, &reason)?).await,
         Operation::Schedule => schedule::run_schedule(replay).await,
+        Operation::Wake => wake::wake_all(replay).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, by, reason, version } => {
             replay_one(replay, &id, SignOff::new(&by, &reason)?, version.as_deref()).await
@@ -410,6 +413,13 @@ async fn replay_one(
     sign_off: SignOff<'_>,
     seen: Option<&str>,
 ) -> Result<Value, Failure> {
+    let row = find(&*replay.records, id).await?;
+    if row.stands_in_line() {
+        row_version::check(&row, seen)?;
+        let next = wake::wake_one(replay, &row, sign_off).await?;
+        info!(event = %id, wake = next.wake, by = sign_off.by, "the waiting event was woken");
+        return Ok(json!({"id": id, "state": next.state, "wake": next.wake}));
+    }
     let now = replay.clock.now();
     let next = send_again::send_again(replay, id, seen, |row| row.replayed(sign_off, now)).await?;
     info!(event = %next.id, replay = next.replay, by = sign_off.by, "the event is on its way through the queue again");
@@ -452,7 +462,12 @@ async fn drop_event(
         let ttl = replay.flows.remembered(&row.flow);
         row.dropped(sign_off, ttl, now)
     };
+    let kept = replay.records.kept(id).await?;
     let next = end(&*replay.records, id, dropped).await?;
+    // Whoever stood behind it would find out that it is gone, at the cost of a read.
+    if let Some((event, place)) = kept.as_ref().zip(next.in_line()) {
+        replay.lines.leave(&Line::of(event), &place).await?;
+    }
     info!(event = %id, by = sign_off.by, "the event was dropped");
     Ok(json!({"id": id, "state": next.state}))
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use shared::base::time::{Timestamp, duration};
 use shared::ledger::SignOff;
 use shared::operate::switchboard::{self, Subject, Turn, TurnError};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::operations::{Failure, Operation, decline};
-use crate::{Replay, lane};
+use crate::{Replay, lane, lists, wake};
 
 /// The length of a pause or of safe mode, as `30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -24,13 +24,29 @@ pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value,
     let turns = [(subject, turn)];
     let (board, version) = switchboard::turn(&*replay.boards, &turns, sign_off, &replay.flows, now).await?;
     info!(subject = ?turns[0].0, by, why, version, "the switchboard was changed");
-    Ok(json!({"version": version, "board": board}))
+    let mut answer = json!({"version": version, "board": board});
+    if turns[0].1 == Turn::Resume {
+        answer["woken"] = wake_resumed(replay).await;
+    }
+    Ok(answer)
+}
+
+/// Wakes the events that waited for a resume. If that fails, the next tick does it: the switch is turned all the same.
+async fn wake_resumed(replay: &Replay) -> Value {
+    match wake::wake_all(replay).await {
+        Ok(answer) => answer["woken"].clone(),
+        Err(error) => {
+            warn!(%error, "the resumed events were not woken; the schedule wakes them within a minute");
+            json!(0)
+        }
+    }
 }
 
 /// The switches that are on, the latest turns, and the newest batches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     let (board, version) = switchboard::read(&*replay.boards).await?;
-    Ok(json!({"version": version, "board": board, "batches": lane::status(replay).await?}))
+    let (batches, waiting) = (lane::status(replay).await?, lists::waiting(replay, &board).await?);
+    Ok(json!({"version": version, "board": board, "batches": batches, "waiting": waiting}))
 }
 
 fn requested(operation: Operation, now: Timestamp) -> Result<(Subject, Turn, String, String), Failure> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shared::arrival::event::Event;
 use shared::base::id::EventId;
 use shared::base::mask::preview;
-use shared::ledger::{Entry, Moment, Progress, Row};
+use shared::ledger::{Entry, Moment, Progress, Row, State};
 
 use crate::row_version;
 
@@ -19,7 +19,12 @@ pub(crate) fn line(row: &Row) -> Value {
         "version": row_version::of(row),
         "trace_id": row.trace.id(),
     });
-    if let Some(at) = row.parked_at {
+    if let Some(wait) = row.wait.as_ref().filter(|_| row.state == State::Waiting) {
+        let until = wait.until.map(|until| until.to_string());
+        line["waits"] =
+            json!({"for": wait.on.to_string(), "why": wait.why, "since": wait.since.to_string(), "until": until});
+    }
+    if let Some(at) = row.listed_at.filter(|_| row.is_parked()) {
         line["parked_at"] = json!(at.to_string());
     }
     if let Some(ask) = &row.ask {

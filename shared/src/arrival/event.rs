@@ -30,6 +30,9 @@ pub struct Event {
     /// The number of times that the event was sent through the queue again: replayed, or approved.
     #[serde(default)]
     pub replay: u32,
+    /// The number of times that the event was woken since it was accepted or last replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wake: u32,
     /// The hash of the payload, by which the ledger knows it. A message of an older version has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
@@ -69,6 +72,7 @@ impl Event {
             trace,
             group: key::group(flow, version, &payload)?,
             replay: 0,
+            wake: 0,
             fingerprint: Some(key::fingerprint(&payload)),
             payload,
         };
@@ -86,6 +90,7 @@ impl Event {
             trace: Trace::start(0, 0, 0),
             group: message_id.to_owned(),
             replay: 0,
+            wake: 0,
             fingerprint: None,
             payload: Value::String(body.to_owned()),
         }
@@ -114,13 +119,20 @@ impl Event {
     /// The deduplication id of the event's message.
     ///
     /// SQS remembers an id for five minutes after delivery, too: a replay under the first id would
-    /// be dropped with a success. So the id carries the replay number; and that of a first message its payload's
-    /// fingerprint, so that only the claim decides between two payloads.
+    /// be dropped with a success. So the id carries the replay number, and the wake number, because an event that an
+    /// operator lets go on soon after it began to wait is woken within these five minutes; and that of a first message
+    /// its payload's fingerprint, so that only the claim decides between two payloads.
     pub fn deduplication_id(&self) -> String {
-        match (self.replay, &self.fingerprint) {
-            (0, None) => self.id.to_string(),
-            (0, Some(fingerprint)) => format!("{}-{fingerprint}", self.id),
-            (replay, _) => format!("{}-r{replay}", self.id),
+        match (self.replay, self.wake, &self.fingerprint) {
+            (0, 0, None) => self.id.to_string(),
+            (0, 0, Some(fingerprint)) => format!("{}-{fingerprint}", self.id),
+            (replay, 0, _) => format!("{}-r{replay}", self.id),
+            (replay, wake, _) => format!("{}-r{replay}-w{wake}", self.id),
         }
     }
+}
+
+/// Whether a number is zero, and so left out of what is stored.
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -55,6 +55,7 @@ impl InvalidBody {
             received_at,
             trace,
             replay: 0,
+            wake: 0,
             fingerprint: None,
             payload: json!(self),
         }

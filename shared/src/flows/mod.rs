@@ -9,6 +9,7 @@ pub mod template;
 
 mod field;
 mod text_or_map;
+mod written_breaker;
 mod hmac;
 mod key;
 mod order;
@@ -57,8 +58,9 @@ pub use source::{Envelope, IdAt, Scheme, Source};
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::DurationText;
 use crate::flows::retry::Policy;
-use crate::limits::pressure::{Breaker, Pressure};
+use crate::limits::pressure::Pressure;
 use crate::limits::rates::Rate;
+use written_breaker::WrittenBreaker;
 
 /// The content of the flows folder: sources, integrations and flows.
 #[derive(Clone, Debug, Default)]
@@ -155,8 +157,10 @@ struct WrittenIntegration {
     rate: Option<Rate>,
     /// The most calls at once.
     concurrency: Option<u32>,
-    /// The circuit breaker: when calls stop, and for how long.
-    breaker: Option<Breaker>,
+    /// The circuit breaker: when calls stop, and for how long. Without it, a standard one is in force; `off` takes that
+    /// away.
+    #[serde(default)]
+    breaker: WrittenBreaker,
     /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
     #[serde(default)]
     answers: Vec<AnswerRule>,
@@ -166,7 +170,7 @@ impl From<WrittenIntegration> for Integration {
     fn from(written: WrittenIntegration) -> Self {
         let WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, .. } = written;
         let WrittenIntegration { rate, concurrency, breaker, answers, .. } = written;
-        let pressure = Pressure { rate, concurrency, breaker };
+        let pressure = Pressure { rate, concurrency, breaker: breaker.0 };
         Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers }
     }
 }

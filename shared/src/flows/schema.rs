@@ -14,11 +14,13 @@ use super::key::{Normalized, WindowByField};
 use super::order::NormalizedOrder;
 use super::parse::Size;
 use super::source::InHeader;
+use super::written_breaker::WrittenBreaker;
 use super::{
     AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, OrderBy, Part, Piece, ResultAt, Source,
     Statuses, Window, WrittenIntegration,
 };
 use crate::base::time::{DurationText, HourMinute};
+use crate::limits::pressure::Breaker;
 use crate::limits::rates::Rate;
 
 /// The schema of each kind of file, by the name of its own file.
@@ -69,6 +71,25 @@ impl JsonSchema for Statuses {
 impl Serialize for Statuses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|range| format!("{}..{}", range.start(), range.end())))
+    }
+}
+
+impl JsonSchema for WrittenBreaker {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "WrittenBreaker".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"enum": ["off", false]}, generator.subschema_for::<Breaker>()]})
+    }
+}
+
+impl Serialize for WrittenBreaker {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(breaker) => breaker.serialize(serializer),
+            None => "off".serialize(serializer),
+        }
     }
 }
 
@@ -252,7 +273,7 @@ impl Serialize for Rate {
 impl From<Integration> for WrittenIntegration {
     fn from(integration: Integration) -> Self {
         let Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers } = integration;
-        let (rate, concurrency, breaker) = (pressure.rate, pressure.concurrency, pressure.breaker);
+        let (rate, concurrency, breaker) = (pressure.rate, pressure.concurrency, WrittenBreaker(pressure.breaker));
         WrittenIntegration {
             base_url,
             auth,

@@ -52,7 +52,7 @@ impl Filter {
             && self.state.is_none_or(|state| state == row.state)
             && self.error.as_ref().is_none_or(|error| death.is_some_and(|death| death.error.contains(error)))
             && self.replays.is_none_or(|most| row.replay <= most)
-            && self.since.is_none_or(|since| row.parked_at.is_some_and(|at| at >= since))
+            && self.since.is_none_or(|since| row.listed_at.is_some_and(|at| at >= since))
     }
 }
 
@@ -112,7 +112,7 @@ impl Batch {
 
     /// Whether a parked row is part of the batch, and can be replayed.
     pub fn takes(&self, row: &Row) -> bool {
-        let before = row.parked_at.is_some_and(|at| at <= self.started_at) && row.queued_at <= self.started_at;
+        let before = row.listed_at.is_some_and(|at| at <= self.started_at) && row.queued_at <= self.started_at;
         before && self.filter.takes(row) && row.may_replay().is_ok()
     }
 

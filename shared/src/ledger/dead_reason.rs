@@ -48,6 +48,8 @@ pub enum Reason {
     Misconfigured,
     /// Workers crashed on the event until the queue gave up.
     Crashed,
+    /// The queue delivered the event too often, while no worker held it, and gave up.
+    Undelivered,
     /// The queue held the event, but the ledger has no row for it.
     Orphaned,
     /// The ledger's row of the event cannot be read, or takes no more.
@@ -74,6 +76,7 @@ impl Reason {
             Reason::UnknownFlow => "unknown_flow",
             Reason::Misconfigured => "misconfigured",
             Reason::Crashed => "crashed",
+            Reason::Undelivered => "undelivered",
             Reason::Orphaned => "orphaned",
             Reason::Unreadable => "unreadable",
             Reason::Malformed => "malformed",

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State};
+use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wait};
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
+
+/// The most failed calls of an effect that are no attempts, because its partner was known to be down.
+const MAX_SPARED: u32 = 30;
 
 /// A worker's claim on an event.
 #[derive(Clone, Debug)]
@@ -21,6 +24,8 @@ pub struct Claim {
     pub holder: String,
     /// The replay number of the worker's message.
     pub replay: u32,
+    /// The wake number of the worker's message.
+    pub wake: u32,
     /// The fingerprint of the message's payload. A message of an older version has none.
     pub fingerprint: Option<String>,
     /// The effects that the worker would call first. The claim records their intents, which saves a write: they
@@ -52,7 +57,7 @@ pub enum NotClaimed {
     HeldUntil(Timestamp),
     /// The event waits for its retry until then.
     RetryAt(Timestamp),
-    /// The event is settled or awaits approval: nothing is left to do.
+    /// The event is settled, awaits approval or waits: this message has nothing left to do.
     Settled,
     /// The event is a dead letter. The worker that buried it may have crashed before it sent the letter.
     Dead(Box<Row>),
@@ -66,7 +71,7 @@ pub enum NotClaimed {
 impl Row {
     /// Whether this claim is won. The adapters' condition says the same.
     pub fn is_won_by(&self, claim: &Claim) -> bool {
-        self.stands_for(claim.replay, claim.fingerprint.as_deref()) && self.claimable(claim.now)
+        self.stands_for(claim.replay, claim.wake, claim.fingerprint.as_deref()) && self.claimable(claim.now)
     }
 
     /// Whether this very claim has won the row already: its answer was late, and the client sent it again.
@@ -80,18 +85,25 @@ impl Row {
             State::Queued => true,
             State::Retrying => self.retry_at.is_none_or(|at| at <= now),
             State::Running => self.lease_until.is_none_or(|until| until < now),
-            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dead | State::Dropped => false,
+            State::Succeeded
+            | State::Noop
+            | State::AwaitingApproval
+            | State::Dead
+            | State::Dropped
+            | State::Waiting => false,
         }
     }
 
     /// The reason why this claim on the row was not won.
     pub fn not_claimed(self, claim: &Claim) -> NotClaimed {
         match self.state {
-            _ if !self.stands_for(claim.replay, claim.fingerprint.as_deref()) => NotClaimed::Superseded,
+            _ if !self.stands_for(claim.replay, claim.wake, claim.fingerprint.as_deref()) => NotClaimed::Superseded,
             State::Queued | State::Retrying => NotClaimed::RetryAt(self.retry_at.unwrap_or(self.received_at)),
             State::Running => NotClaimed::HeldUntil(self.lease_until.unwrap_or(self.received_at)),
-            // An event that awaits approval has left the queue: the answer sends it anew.
-            State::Succeeded | State::Noop | State::AwaitingApproval | State::Dropped => NotClaimed::Settled,
+            // An event that awaits approval or waits has left the queue: the answer or the wake sends it anew.
+            State::Succeeded | State::Noop | State::AwaitingApproval | State::Waiting | State::Dropped => {
+                NotClaimed::Settled
+            }
             State::Dead => NotClaimed::Dead(Box::new(self)),
         }
     }
@@ -238,6 +250,20 @@ impl Lease {
         self.doubt_it(effect, doubt);
     }
 
+    /// Takes back the attempt that was just recorded as failed, if it may be spared: its partner was known to be down.
+    /// A doubt about the call stays. An event is spared only so often: it may be itself what the partner cannot take, and
+    /// the reason why it seems to be down.
+    pub fn spare_attempt(&mut self, effect: &Effect) -> bool {
+        self.row.step += 1;
+        let entry = self.row.effects.get_mut(&effect.id).filter(|entry| entry.spared < MAX_SPARED);
+        if let Some(entry) = entry {
+            entry.attempts = entry.attempts.saturating_sub(1);
+            entry.spared += 1;
+            return true;
+        }
+        false
+    }
+
     /// Records that the partner knows of no such call.
     pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
         self.record_failed(effect, "looked up: it did not happen", now);
@@ -270,6 +296,18 @@ impl Lease {
     pub fn defer(mut self, delay: Duration, why: &str, now: Timestamp) -> Closed {
         self.row.retry_at = Some(now + delay);
         self.close(State::Retrying, format!("deferred for {} ms: {why}", delay.as_millis()), now)
+    }
+
+    /// Closes the lease: the event leaves the queue until it is woken, at this place in its entity's line. That is no
+    /// attempt.
+    #[must_use]
+    pub fn wait(mut self, wait: Wait, place: Timestamp, now: Timestamp) -> Closed {
+        self.row.retry_at = None;
+        self.row.place = Some(place);
+        self.row.list_as_waiting(&wait, now);
+        let what = format!("waiting for {}: {}", wait.on, wait.why);
+        self.row.wait = Some(wait);
+        self.close(State::Waiting, what, now)
     }
 
     /// Closes the lease: a guard blocks the event. The ledger remembers the key for `ttl` from here.
@@ -310,7 +348,9 @@ impl Lease {
         let open = !matches!(progress, Progress::Done { .. });
         let (doubtful, happened) = before.map_or((false, false), |entry| (entry.doubtful, entry.happened));
         let (doubtful, happened) = (doubtful && open, happened && open);
-        self.row.effects.insert(effect.id.clone(), Entry { attempts, since, at: now, doubtful, happened, progress });
+        let spared = before.map_or(0, |entry| entry.spared);
+        let entry = Entry { attempts, since, at: now, doubtful, happened, spared, progress };
+        self.row.effects.insert(effect.id.clone(), entry);
     }
 
     /// Adds to what is in doubt about an effect. Nothing but an outcome takes a doubt away.

@@ -12,6 +12,9 @@
 //!                   └──────── replay ── dead ───────── drop ─────▶ dropped
 //! ```
 //!
+//! A running event that cannot go on for long becomes `waiting`. A wake makes it `queued` again, under the next wake
+//! number and at its old age; an operator may drop it.
+//!
 //! An event that broke its flow's schema is born `dead`, where the flow parks such events. Its replay admits the event
 //! that it stands for under another id, and makes a `noop` of this row.
 //!
@@ -30,6 +33,7 @@ mod next_step;
 
 mod approval;
 mod parked;
+mod waiting;
 
 pub mod batch;
 pub mod plan;
@@ -42,4 +46,5 @@ pub use lease::{Claim, Closed, Lease, NotClaimed};
 pub use next_step::{Next, WORKER_LOST};
 pub use parked::{Declined, SHARDS, SignOff};
 pub use row::{Ask, Doubt, Entry, Moment, Noop, Progress, Row, State};
-pub use store::{Admission, Admissions, Claims, Records, Rows};
+pub use store::{Admission, Admissions, Claims, Lines, Records, Rows};
+pub use waiting::{InLine, Line, RESEND_AFTER, Wait, WaitsFor};

@@ -11,7 +11,7 @@ use crate::base::id::EventId;
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
 
-/// The partitions of the index of parked events, so that an outage that parks a million events does not make
+/// The shards of the list of parked events, each a partition of the index of lists, so that an outage that parks a million events does not make
 /// one hot partition.
 pub const SHARDS: [&str; 16] =
     ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "pa", "pb", "pc", "pd", "pe", "pf"];
@@ -111,20 +111,24 @@ impl Row {
     }
 
     /// The row, parked for an operator. An event that the queue itself gave up on has no context: its workers
-    /// crashed before they could write any.
+    /// crashed before they could write any, or no worker held it when it came too often.
     #[must_use]
     pub fn park(mut self, now: Timestamp) -> Self {
         if self.state != State::Dead {
             let effect = self.effects.iter().find(|(_, entry)| entry.progress == Progress::Intent);
+            let held = self.state == State::Running || effect.is_some();
             let attempts = effect.map_or(0, |(_, entry)| entry.attempts);
             let effect = effect.map(|(id, _)| id.clone());
-            let error = "its workers crashed until the queue gave up".into();
-            self.death = Some(Death { reason: Reason::Crashed, effect, error, attempts, at: now });
+            let (reason, error) = match held {
+                true => (Reason::Crashed, "its workers crashed until the queue gave up"),
+                false => (self.reason_or_doubt(Reason::Undelivered), "the queue delivered it too often, and gave up"),
+            };
+            self.death = Some(Death { reason, effect, error: error.into(), attempts, at: now });
             self.state = State::Dead;
             self.next_epoch();
             self.lease_until = None;
             self.holder = None;
-            self.note(now, "dead: crashed");
+            self.note(now, format!("dead: {}", reason.as_str()));
         }
         self.step += 1;
         self.list(now);
@@ -141,7 +145,7 @@ impl Row {
         self.may_replay()?;
         self.requeue(now);
         self.death = None;
-        self.effects.values_mut().for_each(|entry| entry.attempts = 0);
+        self.effects.values_mut().for_each(|entry| (entry.attempts, entry.spared) = (0, 0));
         let replay = self.replay;
         self.note(now, format!("replay {replay} by {sign_off}"));
         Ok(self)
@@ -149,10 +153,10 @@ impl Row {
 
     /// The row after an operator dropped the event. The ledger forgets it `ttl` from here.
     pub fn dropped(mut self, sign_off: SignOff<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
-        if !matches!(self.state, State::Dead | State::AwaitingApproval) {
+        if !matches!(self.state, State::Dead | State::AwaitingApproval | State::Waiting) {
             let Row { id, state, .. } = &self;
             return Err(Declined(format!(
-                "{id} is {}: only an event that is dead or awaiting_approval can be dropped",
+                "{id} is {}: only an event that is dead, awaiting_approval or waiting can be dropped",
                 state.as_str()
             )));
         }
@@ -173,9 +177,11 @@ impl Row {
         self.retry_at = None;
         self.expires_at = (now + UNSETTLED_RETENTION).secs();
         // Its letter may not be taken in yet. Only what is listed is sent if this send is lost.
-        if self.parked.is_none() {
+        if !self.is_parked() {
             self.list(now);
         }
+        // It has lost its place, and begins anew.
+        (self.wake, self.wait, self.place) = (0, None, None);
     }
 
     /// The row with an operator's verdict on an effect. The row stays dead: a replay goes on from there.
@@ -261,15 +267,15 @@ impl Row {
     /// Puts the row into the index of parked events. The row is remembered for as long as its payload, which is
     /// kept from here on.
     pub(super) fn list(&mut self, now: Timestamp) {
-        self.parked = Some(self.shard().to_owned());
-        self.parked_at = Some(now);
+        self.listed = Some(self.shard().to_owned());
+        self.listed_at = Some(now);
         self.expires_at = (now + UNSETTLED_RETENTION).secs();
     }
 
-    /// Takes the row out of the index of parked events.
+    /// Takes the row off its list.
     pub(super) fn unlist(&mut self) {
-        self.parked = None;
-        self.parked_at = None;
+        self.listed = None;
+        self.listed_at = None;
     }
 
     /// Raises the epoch: every earlier writer of the row is fenced from here on.
@@ -278,9 +284,18 @@ impl Row {
         self.step = 0;
     }
 
+    /// Whether the row is on the list of parked events.
+    pub fn is_parked(&self) -> bool {
+        self.listed.as_deref().is_some_and(|shard| SHARDS.contains(&shard))
+    }
+
     fn shard(&self) -> &'static str {
-        let digit = self.id.as_str().chars().next().and_then(|c| c.to_digit(16)).unwrap_or(0);
-        SHARDS[digit as usize]
+        SHARDS[self.first_digit()]
+    }
+
+    /// The first hexadecimal digit of the event's id, which spreads rows over the shards of a list.
+    pub(super) fn first_digit(&self) -> usize {
+        self.id.as_str().chars().next().and_then(|c| c.to_digit(16)).unwrap_or(0) as usize
     }
 }
 

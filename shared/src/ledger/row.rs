@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Death, Reason, json_text};
-use crate::arrival::event::Event;
+use super::{Death, Reason, Wait, json_text};
+use crate::arrival::event::{Event, is_zero};
 use crate::arrival::key;
 use crate::base::id::EventId;
 use crate::base::retention::{QUEUE_RETENTION, UNSETTLED_RETENTION};
@@ -25,6 +25,8 @@ pub enum State {
     Running,
     /// An effect failed or was deferred; the event is tried again.
     Retrying,
+    /// The event has left the queue, because it cannot go on for long. It is woken when it can.
+    Waiting,
     /// Every effect is done.
     Succeeded,
     /// A guard blocked the event, or a human rejected it: nothing is done.
@@ -44,6 +46,7 @@ impl State {
             State::Queued => "queued",
             State::Running => "running",
             State::Retrying => "retrying",
+            State::Waiting => "waiting",
             State::Succeeded => "succeeded",
             State::Noop => "noop",
             State::AwaitingApproval => "awaiting_approval",
@@ -116,12 +119,22 @@ pub struct Row {
     pub history: Vec<Moment>,
     /// The end of the row's life, in seconds since the Unix epoch.
     pub expires_at: i64,
-    /// The shard of the index of parked events, while the event is parked.
+    /// The number of times that the event was woken since it was accepted or last replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wake: u32,
+    /// What the event waits for, or waited for last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parked: Option<String>,
-    /// The moment when the event was parked.
+    pub wait: Option<Wait>,
+    /// The event's place in its entity's line, from the first time that it left the queue to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parked_at: Option<Timestamp>,
+    pub place: Option<Timestamp>,
+    /// The shard of the list that the event is on, while it is parked or waits. The index is named after the parked
+    /// events, which it was made for.
+    #[serde(default, rename = "parked", skip_serializing_if = "Option::is_none")]
+    pub listed: Option<String>,
+    /// The moment by which the list is ordered: when the event was parked or began to wait, or when it is due.
+    #[serde(default, rename = "parked_at", skip_serializing_if = "Option::is_none")]
+    pub listed_at: Option<Timestamp>,
 }
 
 /// The ledger's entry for one effect.
@@ -140,6 +153,9 @@ pub struct Entry {
     /// Whether a call surely happened, but no answer had the result that the flow needs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub happened: bool,
+    /// The number of failed calls that were no attempts, because they only showed that the partner is down.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spared: u32,
     /// How far the effect got.
     #[serde(flatten)]
     pub progress: Progress,
@@ -159,7 +175,15 @@ pub enum Doubt {
 impl Entry {
     /// The entry of a first intent.
     pub fn intended(now: Timestamp) -> Self {
-        Entry { attempts: 1, since: now, at: now, doubtful: false, happened: false, progress: Progress::Intent }
+        Entry {
+            attempts: 1,
+            since: now,
+            at: now,
+            doubtful: false,
+            happened: false,
+            spared: 0,
+            progress: Progress::Intent,
+        }
     }
 
     /// Whether the outcome of the effect is unknown: that of the last call, or that of an earlier one which a later
@@ -274,8 +298,11 @@ impl Row {
             queued_at: now,
             history: vec![Moment { at: now, what: "accepted".into() }],
             expires_at: (now + UNSETTLED_RETENTION).secs(),
-            parked: None,
-            parked_at: None,
+            wake: event.wake,
+            wait: None,
+            place: None,
+            listed: None,
+            listed_at: None,
         }
     }
 
@@ -297,11 +324,11 @@ impl Row {
         self.epoch == 0
     }
 
-    /// Whether the row stands for a message of this replay number and this payload. Before the first claim, it stands
-    /// for any payload. A message of an older version names none, and is believed.
-    pub fn stands_for(&self, replay: u32, fingerprint: Option<&str>) -> bool {
+    /// Whether the row stands for a message of this replay number, this wake number and this payload. Before the first
+    /// claim, it stands for any payload. A message of an older version names none, and is believed.
+    pub fn stands_for(&self, replay: u32, wake: u32, fingerprint: Option<&str>) -> bool {
         let same = |fingerprint| self.is_unclaimed() || self.fingerprint == fingerprint;
-        self.replay == replay && fingerprint.is_none_or(same)
+        self.replay == replay && self.wake == wake && fingerprint.is_none_or(same)
     }
 
     /// The values that a template of an effect may read.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Claim, Closed, Lease, NotClaimed, Row};
+use super::{Claim, Closed, InLine, Lease, Line, NotClaimed, Row, WaitsFor};
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
@@ -62,7 +62,7 @@ pub trait Records: Rows {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
     /// The oldest parked rows, oldest first, of those that were parked from `since` to `until`.
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
 
     /// Parks an event: `next` in the place of `seen`, as [`Records::replace`] writes it, and its payload. Both or
     /// neither: the kept payload is the one that the row stands for.
@@ -74,10 +74,32 @@ pub trait Records: Rows {
     /// The payload of a parked event.
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable>;
 
-    /// Deletes the payload of an event that is on its way again, unless the event was parked anew meanwhile.
+    /// Deletes the payload that is kept under the event's replay and wake numbers: it is on its way again, and may have
+    /// been parked anew or have left the queue again meanwhile.
     async fn forget(&self, event: &Event) -> Result<(), Unavailable>;
 
     /// Writes `next` in the place of `seen`, or as a new row where none was seen. `Fenced` if the row has changed
     /// since.
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError>;
+}
+
+/// The ledger for events that wait: their lists, and the line of each entity.
+#[async_trait]
+pub trait Lines: Send + Sync {
+    /// Writes the closed row of an event that leaves the queue to wait, with its payload and its place in its entity's
+    /// line. All of it or nothing. `Fenced` if the lease was lost.
+    async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError>;
+
+    /// The first in an entity's line. The read sees every write before it.
+    async fn first(&self, line: &Line) -> Result<Option<InLine>, Unavailable>;
+
+    /// The last in an entity's line. The read sees every write before it.
+    async fn last(&self, line: &Line) -> Result<Option<InLine>, Unavailable>;
+
+    /// Takes an event out of its line, unless it has joined it again since, under a higher wake number.
+    async fn leave(&self, line: &Line, place: &InLine) -> Result<(), Unavailable>;
+
+    /// The rows that wait for this, of those that are listed for a moment up to `until`: the earliest first, and of one
+    /// moment in the order of their places. The index may lag behind the rows.
+    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
 }

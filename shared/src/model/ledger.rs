@@ -1,6 +1,6 @@
 //! The ledger in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -10,7 +10,9 @@ use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
+use crate::ledger::{
+    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, NotClaimed, Records, Row, Rows, WaitsFor,
+};
 
 /// The ledger in memory.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,9 @@ pub struct ModelLedger(Arc<Mutex<Table>>);
 struct Table {
     rows: BTreeMap<EventId, Row>,
     payloads: BTreeMap<EventId, Event>,
+    lines: BTreeMap<Line, BTreeMap<(Timestamp, EventId), u32>>,
+    /// The events that wait, or were woken and are not claimed yet.
+    waiting: BTreeSet<EventId>,
     writes: usize,
     changes: Vec<RowChange>,
 }
@@ -35,8 +40,22 @@ pub struct RowChange {
 
 impl Table {
     fn write(&mut self, row: &Row) {
+        if row.stands_in_line() {
+            self.waiting.insert(row.id.clone());
+        } else {
+            self.waiting.remove(&row.id);
+        }
         let before = self.rows.insert(row.id.clone(), row.clone());
         self.changes.push(RowChange { before, after: row.clone() });
+    }
+
+    fn hold(&mut self, row: &Row) -> Result<(), WriteError> {
+        let current = self.rows.get(&row.id).ok_or(WriteError::Fenced)?;
+        if current.epoch != row.epoch || current.step > row.step {
+            return Err(WriteError::Fenced);
+        }
+        self.write(row);
+        Ok(())
     }
 
     fn replace(&mut self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
@@ -88,12 +107,19 @@ impl ModelLedger {
     pub fn hold(&self, row: &Row) -> Result<(), WriteError> {
         let mut table = locked(&self.0);
         table.writes += 1;
-        let current = table.rows.get(&row.id).ok_or(WriteError::Fenced)?;
-        if current.epoch != row.epoch || current.step > row.step {
-            return Err(WriteError::Fenced);
-        }
-        table.write(row);
-        Ok(())
+        table.hold(row)
+    }
+
+    /// Whether any event waits, or was woken and is not claimed yet.
+    pub fn has_waiting(&self) -> bool {
+        !locked(&self.0).waiting.is_empty()
+    }
+
+    /// The events in an entity's line, in order.
+    pub fn line(&self, line: &Line) -> Vec<InLine> {
+        let table = locked(&self.0);
+        let places = table.lines.get(line).into_iter().flatten();
+        places.map(|((place, id), wake)| InLine { place: *place, id: id.clone(), wake: *wake }).collect()
     }
 
     /// Writes a row under no condition, as no adapter does.
@@ -161,15 +187,15 @@ impl Rows for ModelLedger {
 #[async_trait]
 impl Records for ModelLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let mut rows: Vec<Row> = self.rows().into_iter().filter(|row| row.parked.is_some()).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.parked_at));
+        let mut rows: Vec<Row> = self.rows().into_iter().filter(|row| row.is_parked()).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.listed_at));
         rows.truncate(limit);
         Ok(rows)
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let mut rows = self.parked(usize::MAX).await?;
-        rows.retain(|row| row.parked_at.is_some_and(|at| since <= at && at <= until));
+        rows.retain(|row| row.listed_at.is_some_and(|at| since <= at && at <= until));
         rows.reverse();
         rows.truncate(limit);
         Ok(rows)
@@ -198,7 +224,7 @@ impl Records for ModelLedger {
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
         let mut table = locked(&self.0);
         table.writes += 1;
-        if table.payloads.get(&event.id).is_some_and(|kept| kept.replay == event.replay) {
+        if table.payloads.get(&event.id).is_some_and(|kept| (kept.replay, kept.wake) == (event.replay, event.wake)) {
             table.payloads.remove(&event.id);
         }
         Ok(())
@@ -208,5 +234,50 @@ impl Records for ModelLedger {
         let mut table = locked(&self.0);
         table.writes += 1;
         table.replace(seen, next)
+    }
+}
+
+#[async_trait]
+impl Lines for ModelLedger {
+    async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError> {
+        let (row, mut table) = (closed.row(), locked(&self.0));
+        // A transaction of three writes.
+        table.writes += 3;
+        table.hold(row)?;
+        table.payloads.insert(event.id.clone(), event.clone());
+        if let Some(InLine { place, id, wake }) = row.in_line() {
+            table.lines.entry(Line::of(event)).or_default().insert((place, id), wake);
+        }
+        Ok(())
+    }
+
+    async fn first(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
+        Ok(self.line(line).into_iter().next())
+    }
+
+    async fn last(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
+        Ok(self.line(line).into_iter().last())
+    }
+
+    async fn leave(&self, line: &Line, place: &InLine) -> Result<(), Unavailable> {
+        let mut table = locked(&self.0);
+        table.writes += 1;
+        if let Some(places) = table.lines.get_mut(line) {
+            places.retain(|key, wake| *key != (place.place, place.id.clone()) || *wake > place.wake);
+        }
+        Ok(())
+    }
+
+    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let shards = on.shards();
+        let waits = |row: &Row| {
+            row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
+                && row.listed_at.is_some_and(|at| at <= until)
+        };
+        let table = locked(&self.0);
+        let rows = table.waiting.iter().filter_map(|id| table.rows.get(id));
+        let mut rows: Vec<&Row> = rows.filter(|row| waits(row)).collect();
+        rows.sort_by_key(|row| (row.listed_at, row.place));
+        Ok(rows.into_iter().take(limit).cloned().collect())
     }
 }

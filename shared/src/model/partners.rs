@@ -39,6 +39,7 @@ pub struct ModelPartners {
 struct State {
     script: VecDeque<Script>,
     failing: BTreeSet<String>,
+    down: bool,
     calls: Vec<(Timestamp, PartnerRequest)>,
 }
 
@@ -58,6 +59,11 @@ impl ModelPartners {
         locked(&self.state).failing.extend(paths.iter().map(|path| (*path).to_owned()));
     }
 
+    /// Lets every call fail with 503, or no call any more.
+    pub fn set_down(&self, down: bool) {
+        locked(&self.state).down = down;
+    }
+
     /// The calls so far, each with its time.
     pub fn calls(&self) -> Vec<(Timestamp, PartnerRequest)> {
         locked(&self.state).calls.clone()
@@ -70,7 +76,7 @@ impl Partners for ModelPartners {
         let timeout = request.timeout;
         let (script, number) = {
             let mut state = locked(&self.state);
-            let fails = state.failing.remove(&request.path);
+            let fails = state.failing.remove(&request.path) || state.down;
             state.calls.push((self.clock.now(), request));
             let script = if fails { Some(Script::Status(503)) } else { state.script.pop_front() };
             (script.unwrap_or(Script::Status(200)), state.calls.len())

@@ -11,7 +11,7 @@ use super::{ModelClock, locked};
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
 use crate::base::machine::Clock;
-use crate::base::retention::DEDUPLICATION_WINDOW;
+use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
 use crate::base::time::Timestamp;
 use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Received, Tick, Ticks, Visibility};
 
@@ -21,8 +21,24 @@ pub struct ModelQueue {
     clock: ModelClock,
     visibility: Duration,
     redrive: Option<(usize, Box<ModelQueue>)>,
+    limits: QueueLimits,
     state: Arc<Mutex<State>>,
 }
+
+/// How much a queue bears. SQS says nothing when it is full: it delivers nothing, as if there were nothing.
+#[derive(Clone, Copy, Debug)]
+struct QueueLimits {
+    /// The most messages in flight.
+    in_flight: usize,
+    /// The number of messages, from the first, among which free groups are looked for.
+    searched: usize,
+    /// How long a message is kept.
+    retention: Duration,
+}
+
+/// What AWS documents for a FIFO queue, and its longest retention.
+const REAL_LIMITS: QueueLimits =
+    QueueLimits { in_flight: 120_000, searched: 120_000, retention: Duration::from_secs(14 * 86_400) };
 
 #[derive(Debug, Default)]
 struct State {
@@ -36,6 +52,7 @@ struct State {
 struct Message {
     delivered: Delivered,
     deduplication_id: String,
+    sent_at: Timestamp,
     visible_at: Timestamp,
 }
 
@@ -67,13 +84,22 @@ impl Delivered {
 impl ModelQueue {
     /// A queue with this visibility timeout.
     pub fn new(clock: ModelClock, visibility: Duration) -> Self {
-        Self { clock, visibility, redrive: None, state: Arc::default() }
+        Self { clock, visibility, redrive: None, limits: REAL_LIMITS, state: Arc::default() }
     }
 
-    /// The queue with a dead letter queue behind it, which gets a message after so many receives.
+    /// The queue of events: with a dead letter queue behind it, which gets a message after so many receives, and with a
+    /// shorter retention.
     #[must_use]
     pub fn redrive_to(mut self, dead_letters: ModelQueue, max_receives: usize) -> Self {
         self.redrive = Some((max_receives, Box::new(dead_letters)));
+        self.limits.retention = QUEUE_RETENTION;
+        self
+    }
+
+    /// The queue with so many messages in flight at most, and so many among which it looks for free groups.
+    #[must_use]
+    pub fn limited_to(mut self, messages: usize) -> Self {
+        self.limits = QueueLimits { in_flight: messages, searched: messages, ..self.limits };
         self
     }
 
@@ -95,17 +121,26 @@ impl ModelQueue {
             attributes,
             receives: 0,
         };
-        state.messages.push(Message { delivered, deduplication_id: deduplication_id.to_owned(), visible_at: now });
+        state.messages.push(Message {
+            delivered,
+            deduplication_id: deduplication_id.to_owned(),
+            sent_at: now,
+            visible_at: now,
+        });
     }
 
     /// Receives up to `max` messages. A group of which any message is in flight is withheld.
     pub fn receive(&self, max: usize) -> Vec<Delivered> {
         let now = self.clock.now();
         let mut state = locked(&self.state);
+        state.messages.retain(|message| message.sent_at + self.limits.retention > now);
         let withheld = state.in_flight(now);
+        let hidden = state.messages.iter().filter(|message| message.visible_at > now).count();
+        let max = max.min(self.limits.in_flight.saturating_sub(hidden));
         let mut batch = Vec::new();
-        for mut message in std::mem::take(&mut state.messages) {
-            if batch.len() < max && !withheld.contains(&message.delivered.group) {
+        for (place, mut message) in std::mem::take(&mut state.messages).into_iter().enumerate() {
+            let found = place < self.limits.searched && !withheld.contains(&message.delivered.group);
+            if batch.len() < max && found {
                 if self.gives_up_on(&message) {
                     continue;
                 }
@@ -155,7 +190,10 @@ impl ModelQueue {
         let now = self.clock.now();
         let state = locked(&self.state);
         let withheld = state.in_flight(now);
-        let free = state.messages.iter().any(|message| !withheld.contains(&message.delivered.group));
+        let hidden = state.messages.iter().filter(|message| message.visible_at > now).count();
+        let mut searched = state.messages.iter().take(self.limits.searched);
+        let free =
+            hidden < self.limits.in_flight && searched.any(|message| !withheld.contains(&message.delivered.group));
         if free { Some(now) } else { state.messages.iter().map(|m| m.visible_at).filter(|at| *at > now).min() }
     }
 

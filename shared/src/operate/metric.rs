@@ -24,6 +24,8 @@ pub enum Fact<'f> {
     Retried(&'f str),
     /// An event of this flow waits for something that is not available now.
     Deferred(&'f str, DeferralReason),
+    /// An event of this flow has left the queue to wait.
+    Waits(&'f str, DeferralReason),
     /// An event of this flow waits for a human's approval.
     Asked(&'f str),
     /// An event of this flow is a dead letter.
@@ -61,7 +63,7 @@ impl Fact<'_> {
         match self {
             Fact::Settled(flow, state, _) => vec![("Flow", flow), ("State", state.as_str())],
             Fact::Retried(flow) | Fact::Asked(flow) => vec![("Flow", flow)],
-            Fact::Deferred(flow, why) => vec![("Flow", flow), ("Why", why.as_str())],
+            Fact::Deferred(flow, why) | Fact::Waits(flow, why) => vec![("Flow", flow), ("Why", why.as_str())],
             Fact::Dead(flow, reason) | Fact::DeadAgain(flow, reason) => {
                 vec![("Flow", flow), ("Reason", reason.as_str())]
             }
@@ -80,6 +82,7 @@ impl Fact<'_> {
             Fact::Retried(_) => vec![one("Retries")],
             Fact::Asked(_) => vec![one("ApprovalsAsked")],
             Fact::Deferred(..) => vec![one("Deferrals")],
+            Fact::Waits(..) => vec![one("Waits")],
             Fact::Dead(..) => vec![one("DeadLetters")],
             Fact::DeadAgain(..) => vec![one("DeadLetters"), one("ReplaysDead")],
             Fact::Called(_, ended, took) => {

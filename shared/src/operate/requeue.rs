@@ -52,13 +52,12 @@ impl Record {
         let Record { row, event } = self;
         let gone = || {
             let why = match row.state {
-                State::Dead if row.parked.is_none() => {
-                    "its dead letter is not taken in yet; try again in a few minutes"
-                }
+                State::Dead if !row.is_parked() => "its dead letter is not taken in yet; try again in a few minutes",
                 // The row was read before another operator's change, or it has outlived its payload.
                 State::Dead | State::AwaitingApproval => {
                     "it has changed meanwhile, or its 90 days are over; look again before you decide"
                 }
+                State::Waiting => "it has changed meanwhile; look again before you decide",
                 State::Queued | State::Running | State::Retrying => "it is on its way through the queue",
                 State::Succeeded | State::Noop | State::Dropped => "it is settled, and there is nothing to send",
             };
@@ -67,7 +66,7 @@ impl Record {
         let kept = event.ok_or_else(gone)?;
         // If the kept payload is of the row's own replay, it was kept after the row was read: the event has died again
         // since, and deleting its payload would leave a dead letter that cannot be replayed.
-        let unsent = row.state == State::Queued && row.parked.is_some() && kept.replay < row.replay;
+        let unsent = row.state == State::Queued && row.is_parked() && kept.replay < row.replay;
         let next = if unsent {
             row
         } else {
@@ -75,7 +74,7 @@ impl Record {
             records.replace(Some(&row), &next).await?;
             next
         };
-        queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
+        queue.send(&Event { replay: next.replay, wake: next.wake, ..kept.clone() }).await?;
         records.forget(&kept).await?;
         Ok(next)
     }

@@ -19,7 +19,7 @@ pub const LEASE: Duration = Duration::from_secs(60);
 /// How long a message that was received is hidden from others.
 pub const VISIBILITY: Duration = Duration::from_secs(180);
 /// How often the queue delivers a message before it gives up.
-pub const MAX_RECEIVES: usize = 100;
+pub const MAX_RECEIVES: usize = 1000;
 /// How long the intake may take.
 pub(crate) const INTAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the processor may take.

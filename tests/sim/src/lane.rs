@@ -21,6 +21,9 @@ use crate::world::SimWorld;
 /// How often the schedule comes: the template's number.
 pub const SCHEDULED_EVERY: Duration = Duration::from_secs(600);
 
+/// How often waiting events are woken: the template's number.
+pub const WOKEN_EVERY: Duration = Duration::from_secs(60);
+
 /// How often the schedule comes at the end, while it has something to do.
 const LAST_SCHEDULES: u32 = 4;
 
@@ -51,6 +54,28 @@ impl SimWorld {
         self.invoke(who, REPLAY_TIMEOUT, None, work);
     }
 
+    /// Puts the next tick of the wakes on the agenda, while anything waits. In truth it always comes: a tick at which
+    /// nothing waits is one read.
+    pub(crate) fn wake_later(&mut self) {
+        if !self.wakes_later && self.models.ledger.has_waiting() {
+            self.wakes_later = true;
+            self.later(WOKEN_EVERY, Actor::Wake);
+        }
+    }
+
+    pub(crate) fn wake(&mut self) {
+        let Some((who, LoadedFunction::Replay(replay))) = self.idle(|who| matches!(who, Who::Replay(_))) else {
+            return self.later(Duration::from_secs(1), Actor::Wake);
+        };
+        if self.setup.mutation.handling == Handling::Unwoken {
+            return;
+        }
+        self.wakes_later = false;
+        self.scheduler.note(Who::Cloud, "wakes", &who.to_string(), "", None);
+        let work = async move { InvocationEnd::Scheduled(operate(&replay, Operation::Wake).await) };
+        self.invoke(who, REPLAY_TIMEOUT, None, work);
+    }
+
     pub(crate) fn was_scheduled(&mut self, answer: &Result<Value, Failure>) {
         let told = answer.as_ref().map_or_else(ToString::to_string, ToString::to_string);
         self.scheduler.note(Who::Cloud, "scheduled", "", &told, None);
@@ -58,7 +83,7 @@ impl SimWorld {
 
     /// When all else is at rest, the schedule drives on what nothing else drives.
     pub(crate) fn schedule_once_more(&mut self) -> bool {
-        let unsent = |row: &Row| row.state == State::Queued && row.parked.is_some();
+        let unsent = |row: &Row| row.state == State::Queued && row.is_parked();
         let waits = self.running().next().is_some() || self.models.ledger.rows().iter().any(unsent);
         let wanted = waits && self.schedules < self.setup.schedules + LAST_SCHEDULES;
         if wanted {
@@ -136,7 +161,7 @@ impl SimWorld {
     }
 
     fn first_parked(&self) -> Option<Row> {
-        self.models.ledger.rows().into_iter().find(|row| row.parked.is_some())
+        self.models.ledger.rows().into_iter().find(|row| row.is_parked())
     }
 
     fn index(&self, end: u64) -> usize {

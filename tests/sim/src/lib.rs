@@ -133,7 +133,7 @@ mod tests;
 
 pub use containers::{LEASE, MAX_RECEIVES, PROCESSOR_TIMEOUT, VISIBILITY};
 pub use faults::{Fault, FaultPlan, FaultProfile};
-pub use lane::SCHEDULED_EVERY;
+pub use lane::{SCHEDULED_EVERY, WOKEN_EVERY};
 pub use operators::{OperatorAct, OperatorShift};
 pub use oracle::STATED_RESULT;
 pub use partner::{Conduct, OpeningConduct};

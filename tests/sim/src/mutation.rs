@@ -62,4 +62,6 @@ pub enum Handling {
     AnyPlan,
     /// What the product does, but the schedule does not come.
     Unscheduled,
+    /// What the product does, but nothing that waits is woken.
+    Unwoken,
 }

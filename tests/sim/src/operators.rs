@@ -148,13 +148,13 @@ impl SimWorld {
     /// Something that is parked, and what is best done about it.
     fn choose(&self, closes: bool) -> Option<Operation> {
         let now = self.scheduler.now();
-        let settled = |row: &Row| row.parked_at.is_some_and(|at| at + SETTLED <= now) && (!closes || waits(row));
+        let settled = |row: &Row| row.listed_at.is_some_and(|at| at + SETTLED <= now) && (!closes || waits(row));
         let parked: Vec<Row> = self.models.ledger.rows().into_iter().filter(settled).collect();
         let chosen = usize::try_from(self.scheduler.below(parked.len() as u64)).unwrap_or_default();
         let row = parked.into_iter().nth(chosen)?;
         match row.state {
             State::AwaitingApproval => self.answer(&row, closes),
-            State::Dead if self.scheduler.happens(DROPS) => Some(drop_it(&row)),
+            State::Dead | State::Waiting if self.scheduler.happens(DROPS) => Some(drop_it(&row)),
             _ => Some(self.take_on(&row)),
         }
     }

@@ -119,6 +119,7 @@ async fn handled(handling: Handling, processor: &Processor, batch: Vec<Received>
         | Handling::OverwritesKept
         | Handling::AnyHash
         | Handling::AnyPlan
-        | Handling::Unscheduled => process_batch(processor, batch, deadline).await,
+        | Handling::Unscheduled
+        | Handling::Unwoken => process_batch(processor, batch, deadline).await,
     }
 }

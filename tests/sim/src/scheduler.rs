@@ -38,6 +38,8 @@ pub(crate) enum Actor {
     Operator(usize),
     /// The schedule comes.
     Schedule,
+    /// Waiting events are woken.
+    Wake,
     /// Somebody presses a button below a question.
     Press(usize),
     /// The platform ends an invocation that has run out of time.

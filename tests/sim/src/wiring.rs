@@ -15,7 +15,7 @@ use shared::effects::enrichment::Findings;
 use shared::effects::request::Partners;
 use shared::ledger::batch::Batches;
 use shared::ledger::queue::{DeadLetters, Queue, Ticks, Visibility};
-use shared::ledger::{Admissions, Claims, Records, Rows};
+use shared::ledger::{Admissions, Claims, Lines, Records, Rows};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Breakers, Gate, Slots};
 use shared::limits::rates::{Limiter, Limits};
@@ -67,6 +67,8 @@ pub struct ContainerPorts {
     pub claims: Box<dyn Claims>,
     /// The operators' side of the ledger.
     pub records: Box<dyn Records>,
+    /// The lists and lines of events that wait.
+    pub lines: Box<dyn Lines>,
     /// The queue of events, from its sender's side.
     pub queue: Box<dyn Queue>,
     /// The queue of events, from its consumer's side.
@@ -152,6 +154,7 @@ impl ContainerStart {
             windows: Box::new(SimWindows { seat: seat.clone(), windows: models.windows.clone() }),
             rows: Box::new(ledger.clone()),
             claims: Box::new(ledger.clone()),
+            lines: Box::new(ledger.clone()),
             records: Box::new(ledger),
             queue: Box::new(queue.clone()),
             visibility: Box::new(queue),
@@ -205,6 +208,7 @@ impl ContainerStart {
             boards: ports.boards,
             caps: ports.caps,
             records: ports.records,
+            lines: ports.lines,
             queue: ports.queue,
             told: Default::default(),
             found: Findings::default(),
@@ -229,6 +233,8 @@ impl ContainerStart {
             // Nobody here looks at a console.
             depths: Box::new(self.models.events.clone()),
             records: ports.records,
+            lines: ports.lines,
+            breakers: ports.breakers,
             queue: ports.queue,
             boards: ports.boards,
             latest: ports.latest,

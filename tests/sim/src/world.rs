@@ -39,6 +39,8 @@ pub(crate) struct SimWorld {
     pub(crate) batches: usize,
     /// How often the schedule came.
     pub(crate) schedules: u32,
+    /// Whether the next wakes are on the agenda.
+    pub(crate) wakes_later: bool,
     /// When the queue of events and that of dead letters are polled next.
     polls: [Option<Timestamp>; 2],
 }
@@ -83,6 +85,7 @@ impl SimWorld {
             invocations,
             batches,
             schedules,
+            wakes_later: false,
             polls,
         }
     }
@@ -122,6 +125,7 @@ impl SimWorld {
         let end = self.setup.scenario.starts_at + LAST_HEALING + self.setup.rest_within;
         while self.scheduler.violation().is_none() {
             self.poll_later();
+            self.wake_later();
             let Some(due) = self.scheduler.next() else {
                 if self.close() {
                     continue;
@@ -174,6 +178,7 @@ impl SimWorld {
             Actor::Operator(operator) => self.operate(operator),
             Actor::Press(question) => self.press(question),
             Actor::Schedule => self.run_the_schedule(),
+            Actor::Wake => self.wake(),
             Actor::Events => self.receive_events(),
             Actor::Letters => self.receive_letters(),
             Actor::Deploy => {

@@ -83,7 +83,7 @@ async fn a_hostile_text_in_every_field_stays_text_in_a_browser() {
     let ledger = DynamoLedger::new(&aws().await, variable("LEDGERLINE_LEDGER_TABLE"));
     let id = format!("0{}{HOSTILE}", system.now());
     let (mut row, event) = hostile(&id, HOSTILE);
-    row.parked_at = Some(Timestamp::from_secs(system.now()));
+    row.listed_at = Some(Timestamp::from_secs(system.now()));
     ledger.keep(&event, row.expires_at).await.expect("it is kept");
     ledger.replace(None, &row).await.expect("it is new");
 

@@ -489,7 +489,7 @@ async fn the_parked_wait_oldest_first_within_a_time(ledger: impl Ledger) {
         ids.push(event.id);
     }
     let waiting = async |since, until, limit| -> Vec<EventId> {
-        let rows = ledger.waiting(at(since), at(until), limit).await.expect("an answer");
+        let rows = ledger.parked_between(at(since), at(until), limit).await.expect("an answer");
         rows.into_iter().map(|row| row.id).collect()
     };
     assert_eq!(waiting(0, 100, 10).await, [0, 2, 3, 1].map(|n: usize| ids[n].clone()));
@@ -512,9 +512,9 @@ async fn one_shard_may_have_more_than_its_share(ledger: impl Ledger) {
             ids.push(event.id);
         }
     }
-    let rows = ledger.waiting(at(0), at(1000), 20).await.expect("an answer");
+    let rows = ledger.parked_between(at(0), at(1000), 20).await.expect("an answer");
     assert_eq!(rows.into_iter().map(|row| row.id).collect::<Vec<_>>(), ids[..20]);
-    let rows = ledger.waiting(at(0), at(1000), 30).await.expect("an answer");
+    let rows = ledger.parked_between(at(0), at(1000), 30).await.expect("an answer");
     assert_eq!(rows.len(), 24);
     tidy_up(&ledger, &ids.iter().collect::<Vec<_>>()).await;
 }

@@ -157,6 +157,7 @@ impl Arena {
             boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
             caps: Box::new(DynamoCaps::new(DynamoLedger::new(&aws, table("LEDGER")), table("LIMITS"))),
             records: Box::new(self.ledger.clone()),
+            lines: Box::new(self.ledger.clone()),
             queue: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
             told: Default::default(),
             found: Findings::default(),
@@ -308,6 +309,8 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
     let events = SqsEvents::new(&aws, arena.queues.events_url());
     let replay = Replay {
         records: Box::new(arena.ledger.clone()),
+        lines: Box::new(arena.ledger.clone()),
+        breakers: Box::new(DynamoPressure::new(&aws, table("LIMITS"))),
         queue: Box::new(events.clone()),
         depths: Box::new(events),
         latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),

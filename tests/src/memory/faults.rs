@@ -130,8 +130,8 @@ impl Records for StaleRow {
         self.ledger.parked(limit).await
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.ledger.waiting(since, until, limit).await
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.ledger.parked_between(since, until, limit).await
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {

@@ -158,9 +158,15 @@ async fn at_night_an_event_waits_for_the_morning() {
     world.clock.advance(Duration::from_secs(13 * 3600));
     let id = cart(&world, json!({})).await;
     world.poll().await;
+    assert_eq!(world.row(&id).await.state, State::Retrying, "until every container knows the flow's mark");
+    world.clock.advance(Duration::from_secs(8));
+    world.poll().await;
     let row = world.row(&id).await;
-    assert_eq!((row.state, row.effects.len()), (State::Retrying, 0));
-    assert!(row.retry_at >= Some(shared::base::time::Timestamp::parse("2026-11-17T07:00:00Z").expect("a moment")));
+    assert_eq!((row.state, row.effects.len(), world.events.depth()), (State::Waiting, 0, 0));
+    assert!(
+        row.wait.and_then(|wait| wait.until)
+            >= Some(shared::base::time::Timestamp::parse("2026-11-17T07:00:00Z").expect("a moment"))
+    );
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     // Ada moved to Tokyo, where it is morning.
@@ -306,7 +312,7 @@ async fn nudges_go_by_their_own_channels() {
 #[tokio::test]
 async fn an_opened_breaker_turns_the_safe_mode_on() {
     let world = shipped().await;
-    world.partners.script(vec![Script::Status(503); 60]);
+    world.partners.script(vec![Script::Status(503); 20]);
     for n in 0..40 {
         let email = format!("{n}@example.com");
         know(&world, &email, json!({"consent_email": true})).await;
@@ -331,7 +337,7 @@ async fn a_question_that_nobody_answers_in_time_is_a_no_op() {
     assert_eq!(schedule().await["lapsed"], 1);
     let row = world.row(&id).await;
     assert_eq!(noop(&row), ("approval", &json!({"expired": true})));
-    assert_eq!((row.state, row.parked), (State::Noop, None), "and it is listed no more");
+    assert_eq!((row.state, row.listed), (State::Noop, None), "and it is listed no more");
     assert_eq!(world.replay.records.kept(&id).await, Ok(None), "nor is its payload kept");
     assert_eq!(asked(&world), ["slack POST /chat.postMessage"], "nothing was done");
 }

@@ -58,7 +58,7 @@ async fn it_is_acknowledged_and_parked_with_the_places_and_no_value() {
     let world = World::with(parking());
     let id = parked(&world).await;
     let row = world.row(&id).await;
-    assert_eq!((row.state, row.parked.is_some()), (State::Dead, true));
+    assert_eq!((row.state, row.is_parked()), (State::Dead, true));
     assert_eq!(row.death.as_ref().map(|death| death.reason), Some(Reason::Invalid));
     assert_eq!(world.story(&id).await, ["accepted", "dead: invalid", "parked"]);
     assert_eq!((world.events.depth(), world.dead_letters.depth()), (0, 0), "nothing is sent");
@@ -113,7 +113,7 @@ async fn it_is_replayed_as_the_event_that_it_stands_for() {
     assert_eq!(calls[0].1.body.as_ref().expect("a body")["campaign"], 4711, "it is kept exactly");
 
     let settled = world.row(&id).await;
-    assert_eq!((settled.state, settled.parked), (State::Noop, None));
+    assert_eq!((settled.state, settled.listed), (State::Noop, None));
     let noop = settled.noop.expect("it says why");
     assert_eq!((noop.guard.as_str(), noop.facts), ("on_invalid", json!({"replayed_as": event})));
     assert_eq!(world.ledger.payload(&id), None, "the whole body is forgotten");

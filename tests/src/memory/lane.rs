@@ -10,7 +10,7 @@ use shared::base::machine::{Clock, Sleep};
 use shared::ledger::{Progress, Records, Row, Rows, State};
 use shared::model::{ModelClock, ModelLedger, Script};
 
-use super::world::{World, flows_with};
+use super::world::{World, flows_with, flows_without_breaker};
 use crate::fixtures::{ADA, by_ada, lead_of};
 
 async fn operate(world: &World, operation: Value) -> Value {
@@ -157,7 +157,7 @@ async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
 
 #[tokio::test]
 async fn the_schedule_gives_up_where_nothing_heals_and_leaves_alone_what_was_refused() {
-    let world = World::new();
+    let world = World::with(flows_without_breaker(|yaml| yaml));
     let refused = with_dead(&world, 1).await.remove(0);
     world.partners.script(vec![Script::Status(429); 100]);
     let failed = world.post(&lead_of("evt_failed", "ada@example.com")).await.expect("a good lead").id;
@@ -174,7 +174,8 @@ async fn the_schedule_gives_up_where_nothing_heals_and_leaves_alone_what_was_ref
 #[tokio::test]
 async fn the_schedule_replays_at_most_twenty_and_nothing_of_a_flow_that_does_not_want_it() {
     for (written, replayed) in [("", 20), ("auto_replay: false\n", 0)] {
-        let world = World::with(flows_with(|yaml| yaml.replace("ttl: 24h", &format!("{written}ttl: 24h"))));
+        let flows = flows_without_breaker(|yaml| yaml.replace("ttl: 24h", &format!("{written}ttl: 24h")));
+        let world = World::with(flows);
         world.partners.script(vec![Script::Status(429); 25 * 3]);
         for n in 0..25 {
             let lead = lead_of(&format!("evt_{n}"), &format!("{n}@example.com"));

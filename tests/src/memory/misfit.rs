@@ -25,7 +25,7 @@ async fn events_that_no_invocation_has_time_for_are_parked_with_their_reason() {
     world.park().await;
     let row = world.row(&id).await;
     let death = row.death.clone().expect("a reason");
-    assert_eq!((row.state, death.reason, row.parked.is_some()), (State::Dead, Reason::Misconfigured, true));
+    assert_eq!((row.state, death.reason, row.is_parked()), (State::Dead, Reason::Misconfigured, true));
     assert_eq!(
         death.error,
         "the timeout of `crm` is 3 s, and must be at most 2 s: the processor has 3 s for a batch (ProcessorTimeout)"

@@ -88,8 +88,8 @@ impl Records for Silent<Box<dyn Records>> {
         self.port.parked(limit).await
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.port.waiting(since, until, limit).await
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.port.parked_between(since, until, limit).await
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
@@ -252,8 +252,8 @@ impl Records for Scribbled<ModelLedger> {
         self.0.parked(limit).await
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.waiting(since, until, limit).await
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.0.parked_between(since, until, limit).await
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {

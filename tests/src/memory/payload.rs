@@ -127,7 +127,7 @@ async fn the_letter_of_a_message_that_was_never_claimed_is_parked() {
     letter(&world, &waiting(&world), "second");
     assert!(world.park().await.is_empty());
     let row = world.row(&id).await;
-    assert_eq!(row.death.expect("it is dead").reason, Reason::Crashed);
+    assert_eq!(row.death.expect("it is dead").reason, Reason::Undelivered);
     assert_eq!(world.ledger.payload(&id).expect("it is kept").fingerprint, Some(row.fingerprint));
 
     let replay = json!({"op": "replay", "id": id, "by": "ada", "reason": "the deploy is back"});

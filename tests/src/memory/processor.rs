@@ -10,7 +10,7 @@ use shared::flows::Flows;
 use shared::ledger::{Progress, Reason, Row, State};
 use shared::model::Script;
 
-use super::world::{World, flows_with, policy};
+use super::world::{World, flows_with, flows_without_breaker, policy};
 use crate::fixtures::{lead, lead_of};
 
 async fn accepted(world: &World) -> EventId {
@@ -296,7 +296,7 @@ impl World {
 /// One contact's failing events share its retries; another contact's do not.
 #[tokio::test]
 async fn a_contact_has_so_many_retries_and_no_more() {
-    let world = World::with(flows_with(|yaml| {
+    let world = World::with(flows_without_breaker(|yaml| {
         yaml.replace("max_attempts: 3", "max_attempts: 3\n  budget_per_contact: {count: 3, window: 1h}")
     }));
     let mut ids = Vec::new();

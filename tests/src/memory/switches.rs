@@ -40,11 +40,13 @@ async fn a_paused_flow_calls_nobody_until_it_is_resumed_and_waiting_is_no_attemp
     }
     assert_eq!(world.partners.calls().len(), 0);
     let row = world.row(&id).await;
-    assert_eq!((row.state, row.effects.len()), (State::Retrying, 0));
+    assert_eq!((row.state, row.effects.len()), (State::Waiting, 0));
     assert!(world.story(&id).await.last().is_some_and(|last| last.ends_with("paused")));
-    assert!(world.metrics.sum("Deferrals{lead-routing,paused}") >= 2);
+    assert_eq!(world.metrics.sum("Deferrals{lead-routing,paused}"), 1, "until every container knows the flow's mark");
+    assert_eq!((world.metrics.sum("Waits{lead-routing,paused}"), world.events.depth()), (1, 0));
 
     operate(&world, by_ada(json!({"op": "resume", "flow": "lead-routing"}))).await;
+    assert_eq!(world.events.depth(), 1, "it is woken at once");
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     assert_eq!(world.metrics.sum("EventsSettled{lead-routing,succeeded}"), 1);
@@ -78,7 +80,7 @@ async fn a_paused_integration_is_not_asked_either() {
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 0);
     let row = world.row(&id).await;
-    assert_eq!((row.state, row.parked.is_some()), (State::AwaitingApproval, true), "operators see it all the same");
+    assert_eq!((row.state, row.is_parked()), (State::AwaitingApproval, true), "operators see it all the same");
 }
 
 #[tokio::test]
@@ -176,7 +178,10 @@ async fn a_switch_that_makes_no_sense_is_refused_in_a_sentence() {
     }
     let nameless = operate(&world, json!({"op": "pause", "by": " ", "reason": "x"})).await;
     assert!(nameless["error"].to_string().contains("`by` must say something"), "{nameless}");
-    assert_eq!(operate(&world, json!({"op": "status"})).await, json!({"version": 0, "board": {}, "batches": []}));
+    assert_eq!(
+        operate(&world, json!({"op": "status"})).await,
+        json!({"version": 0, "board": {}, "batches": [], "waiting": []})
+    );
 }
 
 #[tokio::test]

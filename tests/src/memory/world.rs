@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use intake::{Intake, Receipt, Rejection, accept, accept_batch};
 use processor::{Processor, process_batch};
-use replay::{Replay, park_batch};
+use replay::{Operation, Replay, operate, park_batch};
 use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::secrets::CachedSecrets;
 use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
+use shared::base::document::DocumentStore;
 use shared::base::id::EventId;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
 use shared::effects::enrichment::Findings;
 use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows};
-use shared::ledger::{Row, Rows};
+use shared::ledger::{Row, Rows, WaitsFor};
 use shared::limits::pressure::Gate;
 use shared::limits::rates::Limiter;
 use shared::model::{
@@ -35,7 +36,9 @@ pub(crate) const RECEIPTS_TOKEN: &str = "web-forms.8e03978e40d5";
 const LEASE: Duration = Duration::from_secs(60);
 const VISIBILITY: Duration = Duration::from_secs(180);
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
-const MAX_RECEIVES: usize = 100;
+/// The time between two ticks that wake.
+const TICK: Duration = Duration::from_secs(60);
+const MAX_RECEIVES: usize = 1000;
 
 pub(crate) struct World {
     pub(crate) clock: ModelClock,
@@ -106,6 +109,7 @@ impl World {
             boards: Box::new(board.clone()),
             caps: Box::new(ModelCaps::beside(ledger.clone())),
             records: Box::new(ledger.clone()),
+            lines: Box::new(ledger.clone()),
             queue: Box::new(events.clone()),
             told: Default::default(),
             found: Findings::default(),
@@ -129,6 +133,8 @@ impl World {
         };
         let replay = Replay {
             records: Box::new(ledger.clone()),
+            lines: Box::new(ledger.clone()),
+            breakers: Box::new(pressure.clone()),
             queue: Box::new(events.clone()),
             depths: Box::new(events.clone()),
             latest: Box::new(latest),
@@ -161,6 +167,11 @@ impl World {
             processor,
             replay,
         }
+    }
+
+    /// Lets the queue of events bear only so many messages in flight. It must be empty.
+    pub(crate) fn limit_queue(&mut self, messages: usize) {
+        self.events = self.events.clone().limited_to(messages);
     }
 
     /// A sender posts this.
@@ -228,11 +239,39 @@ impl World {
             self.poll().await;
             match self.events.next_visible() {
                 Some(at) => self.clock.advance(at.since(self.clock.now())),
-                None if self.events.depth() == 0 => return,
+                None if self.events.depth() == 0 && !self.wake_next().await => return,
                 None => (),
             }
         }
         panic!("the queue does not drain");
+    }
+
+    /// Lets time pass until the schedule wakes something, if anything waits that a moment or a probe can wake.
+    async fn wake_next(&self) -> bool {
+        let (now, board) = (self.clock.now(), self.board().await);
+        let next = |row: Row| match row.wait.as_ref().filter(|_| row.stands_in_line())?.on.clone() {
+            _ if row.is_woken() => row.listed_at,
+            WaitsFor::Moment => row.listed_at,
+            WaitsFor::Flow(flow) => Some(board.paused_flow(&flow, now).map_or(Some(now), |pause| pause.until)?),
+            WaitsFor::Integration(name) => {
+                Some(board.paused_integration(&name, now).map_or(Some(now + TICK), |pause| pause.until)?)
+            }
+        };
+        let Some(at) = self.ledger.rows().into_iter().filter_map(next).min() else { return false };
+        self.clock.advance(at.since(now));
+        self.wake().await;
+        true
+    }
+
+    /// One tick of the schedule that wakes. Says how many events it woke.
+    pub(crate) async fn wake(&self) -> u64 {
+        let answer = operate(&self.replay, Operation::Wake).await.expect("the models answer");
+        answer["woken"].as_u64().expect("a number")
+    }
+
+    async fn board(&self) -> Board {
+        let stored = DocumentStore::<Board>::read(&self.board).await.expect("the model answers");
+        stored.and_then(|stored| Board::read(&stored.text).ok()).unwrap_or_default()
     }
 
     /// One poll of the queue of dead letters.
@@ -282,6 +321,14 @@ pub(crate) fn signed_bytes(body: &[u8], timestamp: i64) -> Delivery {
 /// The shipped flows with the flow for leads changed in its YAML.
 pub(crate) fn flows_with(change: impl Fn(String) -> String) -> Flows {
     let mut files = files();
+    files[2].text = change(std::mem::take(&mut files[2].text));
+    Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The shipped flows with the flow for leads changed in its YAML, and a partner that is called however often it fails.
+pub(crate) fn flows_without_breaker(change: impl Fn(String) -> String) -> Flows {
+    let mut files = files();
+    files[1].text = files[1].text.replace("  timeout:", "  breaker: off\n  timeout:");
     files[2].text = change(std::mem::take(&mut files[2].text));
     Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
 }

@@ -77,6 +77,7 @@ async fn nothing_that_a_partner_quotes_is_kept_logged_or_shown() {
         world.post(&lead_of("evt_1", EMAIL)).await.expect("a good lead");
         for _ in 0..200 {
             world.poll().await;
+            world.wake().await;
             world.clock.advance(std::time::Duration::from_secs(600));
         }
         let letters = format!("{:?}", world.dead_letters);

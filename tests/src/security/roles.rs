@@ -74,6 +74,7 @@ fn the_intake_admits_and_sends_and_reads_senders_secrets() {
 fn the_processor_consumes_and_records_and_reads_partners_secrets() {
     let lines = [
         ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem", LEDGER),
+        ("dynamodb:Query", "LedgerTable.Arn line/*"),
         ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem", LIMITS),
         ("dynamodb:GetItem dynamodb:UpdateItem", CONTACTS),
         ("sqs:SendMessage", EVENTS),
@@ -90,7 +91,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
         ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem", LEDGER),
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
         ("dynamodb:GetItem dynamodb:UpdateItem", "LimitsTable.Arn switchboard batches"),
-        ("dynamodb:GetItem", "LimitsTable.Arn latest/*"),
+        ("dynamodb:GetItem", "LimitsTable.Arn latest/* breaker/*"),
         ("dynamodb:UpdateItem", LIMITS),
         ("dynamodb:GetItem dynamodb:UpdateItem", CONTACTS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),

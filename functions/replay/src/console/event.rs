@@ -52,12 +52,16 @@ fn buttons(console: &Console<'_>, row: &Row) -> Html {
         .into_iter()
         .collect(),
         // A replay that was cut off before its message was sent.
-        (State::Queued, _) if row.parked.is_some() => parts::button(
+        (State::Queued, _) if row.is_parked() => parts::button(
             console,
             "Send again",
             &"Send the message of this replay again? A second copy does no harm.",
             of_row("replay"),
         ),
+        (State::Waiting, _) => {
+            let ask = "Wake this event now? If it still cannot go on, it waits again.";
+            [parts::button(console, "Wake", &ask, of_row("replay")), drop()].into_iter().collect()
+        }
         _ => Html::default(),
     }
 }
@@ -67,7 +71,7 @@ fn facts(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
         ("flow", Box::new(row.flow.clone())),
         ("source", Box::new(row.source.clone())),
         ("received", Box::new(parts::ago(now, row.received_at))),
-        ("parked", Box::new(row.parked_at.map(|at| parts::ago(now, at)))),
+        ("parked", Box::new(row.listed_at.filter(|_| row.is_parked()).map(|at| parts::ago(now, at)))),
         ("replays", Box::new(row.replay)),
         ("trace", Box::new(trace(console, row))),
     ];
@@ -80,6 +84,11 @@ fn facts(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
     if let Some(ask) = &row.ask {
         facts.push(("asked until", Box::new(ask.until.to_string())));
         facts.push(("approved by", Box::new(ask.approved_by.clone())));
+    }
+    if let Some(wait) = row.wait.as_ref().filter(|_| row.state == State::Waiting) {
+        facts.push(("waits for", Box::new(format!("{}: {}", wait.on, wait.why))));
+        facts.push(("waits since", Box::new(parts::ago(now, wait.since))));
+        facts.push(("waits until", Box::new(wait.until.map(|until| until.to_string()))));
     }
     if let Some(noop) = &row.noop {
         facts.push(("nothing done", Box::new(format!("{}: {}", noop.guard, noop.facts))));

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use shared::base::time::Timestamp;
-use shared::ledger::Row;
 use shared::ledger::batch::Filter;
+use shared::ledger::{Row, State};
 
 use super::call::WidgetCall;
 use super::html::{Html, html};
@@ -16,7 +16,7 @@ use crate::operations::{Failure, decline};
 
 pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let (filter, chosen) = asked_for(call)?;
-    let (rows, more) = newest(console.replay, &Filter::default()).await?;
+    let (rows, more) = newest(console.replay, &Filter { state: waiting_only(&filter), ..Filter::default() }).await?;
     let shown: Vec<&Row> = rows.iter().filter(|row| filter.takes(row)).collect();
     let now = console.replay.clock.now();
     let lines: Html = shown.iter().take(LINES).map(|row| line(console, row, now)).collect();
@@ -29,6 +29,11 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
     );
     let none = (shown.is_empty() && !more).then(|| html("<p>Nothing is parked here.</p>", &[]));
     Ok(html("{}{}{}{}{}", &[&form(console, &rows, chosen), &table, &none, &cut, &older]))
+}
+
+/// The state that has lists of its own, if the filter is for it.
+fn waiting_only(filter: &Filter) -> Option<State> {
+    filter.state.filter(|state| *state == State::Waiting)
 }
 
 /// The longest list.
@@ -72,7 +77,7 @@ fn line(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
             &death.map(|death| death.error.clone()),
             &death.map(|death| death.attempts),
             &row.replay,
-            &row.parked_at.map(|at| parts::ago(now, at)),
+            &row.listed_at.map(|at| parts::ago(now, at)),
         ],
     )
 }

@@ -15,14 +15,18 @@ use crate::operations::Failure;
 
 pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let (rows, more) = newest(console.replay, &Filter::default()).await?;
+    let (waiting, _) = newest(console.replay, &Filter { state: Some(State::Waiting), ..Filter::default() }).await?;
     let switches = switches::tables(console, call, &counts(rows.iter().map(|row| row.flow.as_str()))).await?;
     let older = more.then(|| html("<p>Only the newest {} are counted: there are older ones.</p>", &[&rows.len()]));
     let depth = console.replay.depths.depth().await?;
-    Ok(html("{}{}{}{}", &[&tiles(console, depth, &rows), &older, &reasons(console, &rows), &switches]))
+    Ok(html(
+        "{}{}{}{}",
+        &[&tiles(console, depth, &[&rows[..], &waiting].concat()), &older, &reasons(console, &rows), &switches],
+    ))
 }
 
-/// The states in which an event is parked.
-pub(super) const STATES: [State; 3] = [State::Dead, State::AwaitingApproval, State::Queued];
+/// The states in which an event is parked, or waits.
+pub(super) const STATES: [State; 4] = [State::Dead, State::AwaitingApproval, State::Queued, State::Waiting];
 
 /// The tiles: events on the queue, and parked events. A replay that is on its way is in both until it is claimed.
 fn tiles(console: &Console<'_>, depth: Depth, rows: &[Row]) -> Html {

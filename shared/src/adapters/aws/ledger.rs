@@ -47,6 +47,10 @@ const CLAIMABLE: &str = "(#state = :queued \
 /// The message is of the row's replay. With [`SAME_PAYLOAD`], [`Row::stands_for`] says the same.
 const SAME_REPLAY: &str = "#replay = :replay";
 
+/// The message is of the row's wake. A row that was never woken has no number.
+const SAME_WAKE: &str = "#wake = :wake";
+const NEVER_WOKEN: &str = "attribute_not_exists(#wake)";
+
 /// The message has the payload that the row stands for, or nothing was done with any payload yet.
 const SAME_PAYLOAD: &str = "(#epoch = :zero OR #fingerprint = :fingerprint)";
 
@@ -70,9 +74,11 @@ const HELD: &str = "#epoch = :epoch AND #step <= :step";
 /// No other writer has written the row since it was read.
 const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step)";
 
-/// A shard of the index of parked events, and the part of it that was parked from one moment to another.
+/// A shard of a list, and the part of it that is listed from one moment to another. The index is named after the parked
+/// events, which it was made for: a rename would be two changes of indexes, and CloudFormation makes one an update.
 const OF_SHARD: &str = "parked = :shard";
 const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
+const LISTS: &str = "parked";
 
 /// The row was never written.
 const ABSENT: &str = "attribute_not_exists(pk)";
@@ -85,8 +91,22 @@ const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history
 const PAGE: usize = 200;
 
 /// The row's attributes that a transition may remove.
-const REMOVABLE: [&str; 11] =
-    ["lease_until", "holder", "retry_at", "effects", "enrich", "safe", "ask", "noop", "death", "parked", "parked_at"];
+const REMOVABLE: [&str; 14] = [
+    "lease_until",
+    "holder",
+    "retry_at",
+    "effects",
+    "enrich",
+    "safe",
+    "ask",
+    "noop",
+    "death",
+    "wake",
+    "wait",
+    "place",
+    "parked",
+    "parked_at",
+];
 
 /// The ledger's table.
 #[derive(Clone, Debug)]
@@ -136,7 +156,7 @@ impl DynamoLedger {
     }
 
     /// A put into the ledger's table, as one part of a transaction.
-    fn put(&self, put: PutBuilder) -> Result<TransactWriteItem, Unavailable> {
+    pub(super) fn put(&self, put: PutBuilder) -> Result<TransactWriteItem, Unavailable> {
         let put = put.table_name(&self.table).build().map_err(unbuilt)?;
         Ok(TransactWriteItem::builder().put(put).build())
     }
@@ -150,35 +170,65 @@ impl DynamoLedger {
         Ok(get.send().await.map_err(unavailable(PORT))?.item)
     }
 
-    /// The oldest rows of all shards, or the newest, in that order. A shard is read a page at a time, and on only
+    /// The oldest rows of these shards that are listed from one moment to another.
+    pub(super) async fn within(
+        &self,
+        lists: &[&str],
+        since: Timestamp,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Row>, Unavailable> {
+        // DynamoDB rejects a BETWEEN whose end is before its start.
+        if since > until {
+            return Ok(Vec::new());
+        }
+        let within = |query: QueryFluentBuilder| {
+            let query = query.key_condition_expression(OF_SHARD_WITHIN);
+            let query = query.expression_attribute_values(":since", number(since.millis()));
+            query.expression_attribute_values(":until", number(until.millis()))
+        };
+        self.shards(lists, true, within, limit).await
+    }
+
+    /// The write of a lease's end, as one part of a transaction.
+    pub(super) fn closing(&self, closed: &Closed) -> Result<Update, Unavailable> {
+        self.updating(closed.row(), HELD, Item::new())
+    }
+
+    pub(super) fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// The oldest rows of these shards, or the newest, in that order. A shard is read a page at a time, and on only
     /// while it may have a row that belongs among them.
     async fn shards(
         &self,
+        lists: &[&str],
         oldest_first: bool,
         ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
         limit: usize,
     ) -> Result<Vec<Row>, Unavailable> {
         let order = |one: Option<Timestamp>, other| if oldest_first { one.cmp(&other) } else { other.cmp(&one) };
-        let page = i32::try_from((limit / SHARDS.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
+        let page = i32::try_from((limit / lists.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
         let query = |shard: &str, from: Option<Item>| {
-            let query = self.client.query().table_name(&self.table).index_name("parked").limit(page);
+            let query = self.client.query().table_name(&self.table).index_name(LISTS).limit(page);
             let query = query.scan_index_forward(oldest_first);
             ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from)).send()
         };
         let mut rows: Vec<Row> = Vec::new();
-        let mut open: Vec<(&str, Option<Item>)> = SHARDS.iter().map(|shard| (*shard, None)).collect();
+        let mut open: Vec<(&str, Option<Item>)> = lists.iter().map(|shard| (*shard, None)).collect();
         while !open.is_empty() {
             let pages = try_join_all(open.iter().map(|(shard, from)| query(shard, from.clone()))).await;
             let mut cut = Vec::new();
             for ((shard, _), page) in open.iter().zip(pages.map_err(unavailable(PORT))?) {
                 let read: Vec<Row> = page.items.unwrap_or_default().into_iter().filter_map(readable).collect();
-                let end = read.last().map(|row| row.parked_at);
+                let end = read.last().map(|row| row.listed_at);
                 cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), end)));
                 rows.extend(read);
             }
-            rows.sort_by(|one, other| order(one.parked_at, other.parked_at));
+            rows.sort_by(|one, other| order(one.listed_at, other.listed_at).then(one.place.cmp(&other.place)));
             rows.truncate(limit);
-            let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.parked_at);
+            let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.listed_at);
             let ends = |end: Option<_>| end.zip(last).is_some_and(|(end, last)| order(end, last) != Ordering::Less);
             open = cut.into_iter().filter_map(|(shard, key, end)| (!ends(end)).then_some((shard, key))).collect();
         }
@@ -279,20 +329,11 @@ impl Rows for DynamoLedger {
 #[async_trait]
 impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.shards(false, |query| query.key_condition_expression(OF_SHARD), limit).await
+        self.shards(&SHARDS, false, |query| query.key_condition_expression(OF_SHARD), limit).await
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        // DynamoDB rejects a BETWEEN whose end is before its start.
-        if since > until {
-            return Ok(Vec::new());
-        }
-        let within = |query: QueryFluentBuilder| {
-            let query = query.key_condition_expression(OF_SHARD_WITHIN);
-            let query = query.expression_attribute_values(":since", number(since.millis()));
-            query.expression_attribute_values(":until", number(until.millis()))
-        };
-        self.shards(true, within, limit).await
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.within(&SHARDS, since, until, limit).await
     }
 
     /// The SDK sends its repetitions under one token, so that a write whose first try did land counts as done.
@@ -316,14 +357,15 @@ impl Records for DynamoLedger {
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
+        let condition = format!("{SAME_REPLAY} AND {}", same_wake(event.wake));
         let delete = self
             .client
             .delete_item()
             .table_name(&self.table)
             .set_key(Some(key(&event.id, PAYLOAD)))
-            .condition_expression(SAME_REPLAY)
-            .set_expression_attribute_names(Some(names(&[SAME_REPLAY])))
-            .expression_attribute_values(":replay", number(event.replay));
+            .condition_expression(&condition)
+            .set_expression_attribute_names(Some(names(&[&condition])))
+            .set_expression_attribute_values(Some(numbers_of(event)));
         match delete.send().await {
             Err(error) if !is_refused_delete(&error) => Err(unavailable(PORT)(error)),
             _ => Ok(()),
@@ -377,8 +419,19 @@ fn admission_values(now: Timestamp) -> Item {
 
 fn claim_condition(claim: &Claim) -> String {
     let same_payload = claim.fingerprint.as_ref().map(|_| SAME_PAYLOAD);
-    let conditions: Vec<&str> = [CLAIMABLE, SAME_REPLAY].into_iter().chain(same_payload).collect();
+    let conditions: Vec<&str> =
+        [CLAIMABLE, SAME_REPLAY, same_wake(claim.wake)].into_iter().chain(same_payload).collect();
     conditions.join(" AND ")
+}
+
+/// The values that [`SAME_REPLAY`] and [`same_wake`] name.
+fn numbers_of(event: &Event) -> Item {
+    let wake = (event.wake > 0).then(|| (":wake".into(), number(event.wake)));
+    [(":replay".into(), number(event.replay))].into_iter().chain(wake).collect()
+}
+
+fn same_wake(wake: u32) -> &'static str {
+    if wake == 0 { NEVER_WOKEN } else { SAME_WAKE }
 }
 
 fn claim_change(claim: &Claim) -> String {
@@ -400,6 +453,7 @@ fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
         (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
         (":replay".into(), number(claim.replay)),
     ]);
+    values.extend((claim.wake > 0).then(|| (":wake".into(), number(claim.wake))));
     values.extend(claim.fingerprint.iter().map(|fingerprint| (":fingerprint".into(), text(fingerprint))));
     if !claim.first.is_empty() {
         values.insert(":first".into(), text(&json(&claim.first_intents())?));
@@ -447,12 +501,14 @@ fn is_declined<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
     cancelled.cancellation_reasons().iter().any(|reason| reason.code() == Some("ValidationError"))
 }
 
-fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
+pub(super) fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool {
     matches!(error.as_service_error(), Some(DeleteItemError::ConditionalCheckFailedException(_)))
 }
 
 /// The error of a transaction that changes a row first.
-fn cancelled<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<TransactWriteItemsError, R>) -> WriteError {
+pub(super) fn cancelled<R: std::fmt::Debug + Send + Sync + 'static>(
+    error: SdkError<TransactWriteItemsError, R>,
+) -> WriteError {
     match &error {
         error if is_refused_row(error) => WriteError::Fenced,
         error if is_declined(error) => {

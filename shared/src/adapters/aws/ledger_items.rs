@@ -34,11 +34,12 @@ pub(super) fn item(row: &Row) -> Result<Item, Unavailable> {
     Ok(item)
 }
 
-/// The item of an event's payload, with the replay number that it is kept under.
+/// The item of an event's payload, with the replay and wake numbers that it is kept under.
 pub(super) fn payload_item(event: &Event, expires_at: i64) -> Result<Item, Unavailable> {
     let mut item = key(&event.id, PAYLOAD);
     item.insert("event".into(), text(&json(event)?));
     item.insert("replay".into(), number(event.replay));
+    item.extend((event.wake > 0).then(|| ("wake".into(), number(event.wake))));
     item.insert("expires_at".into(), number(expires_at));
     Ok(item)
 }

@@ -1,6 +1,7 @@
 //! The ports on AWS.
 
 mod ledger_items;
+mod lines;
 mod ledger;
 mod windows;
 mod sqs;

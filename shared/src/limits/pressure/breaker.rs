@@ -31,6 +31,21 @@ pub struct Breaker {
 }
 
 impl Breaker {
+    /// The breaker of an integration that names none. It costs a healthy partner nothing, not even a read: a container
+    /// asks for the others' view only once it has seen a failure itself.
+    pub const STANDARD: Breaker = Breaker {
+        window: Duration::from_secs(60),
+        min_calls: 10,
+        error_rate: 0.5,
+        open_for: Duration::from_secs(30),
+        probes: 1,
+    };
+
+    /// Whether this is the breaker of an integration that names none.
+    pub fn is_standard(&self) -> bool {
+        *self == Self::STANDARD
+    }
+
     /// The mistakes in the breaker's configuration.
     pub fn check(&self) -> Vec<Wrong> {
         let mut wrong = Vec::new();

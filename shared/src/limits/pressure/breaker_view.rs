@@ -37,6 +37,8 @@ pub(super) struct BreakerView {
     untold: (u32, u32),
     /// The moment when successes alone are worth a report.
     tell_at: Timestamp,
+    /// The moment until which this container has a reason to ask for the others' view: a failure of its own.
+    wary_until: Timestamp,
 }
 
 /// The longest time between two reads of a breaker.
@@ -56,14 +58,16 @@ impl Default for BreakerView {
             window: LONG_AGO,
             untold: (0, 0),
             tell_at: LONG_AGO,
+            wary_until: LONG_AGO,
         }
     }
 }
 
 impl BreakerView {
-    /// Whether the breaker should be read.
-    pub(super) fn stale(&self, now: Timestamp) -> bool {
-        self.ask_at <= now && !self.alone(now)
+    /// Whether the breaker should be read. The standard one is read only with a reason.
+    pub(super) fn stale(&self, breaker: &Breaker, now: Timestamp) -> bool {
+        let asks = !breaker.is_standard() || now < self.wary_until || !self.state.phase.is_closed();
+        asks && self.ask_at <= now && !self.alone(now)
     }
 
     /// Whether the table is left alone for now.
@@ -101,6 +105,9 @@ impl BreakerView {
         let window = now.floor(breaker.window);
         if window != self.window {
             (self.window, self.untold) = (window, (0, 0));
+        }
+        if failed {
+            self.wary_until = now + breaker.window;
         }
         self.untold.0 = self.untold.0.saturating_add(1);
         self.untold.1 = self.untold.1.saturating_add(u32::from(failed));

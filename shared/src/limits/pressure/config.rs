@@ -25,9 +25,11 @@ pub struct Pressure {
 const MAX_CONCURRENCY: u32 = 100;
 
 impl Pressure {
-    /// Whether anything is limited at all.
+    /// Whether the file limits anything: a call needs a permit that takes a read or a write, as a rule. The standard
+    /// breaker does not.
     pub fn is_limited(&self) -> bool {
-        *self != Pressure::default()
+        let breaker = self.breaker.is_some_and(|breaker| !breaker.is_standard());
+        self.rate.is_some() || self.concurrency.is_some() || breaker
     }
 
     /// The mistakes in the configuration.

@@ -45,7 +45,7 @@ impl ContainerBreakers {
     ) -> Result<bool, Deferral> {
         let view = self.view(integration);
         let mut view = view.lock().await;
-        if view.stale(now) {
+        if view.stale(breaker, now) {
             match self.breakers.read(&key(integration)).await {
                 Ok(state) => view.saw(state.unwrap_or_default(), now),
                 Err(_) => view.unreachable(now),
@@ -56,6 +56,17 @@ impl ContainerBreakers {
             BreakerEntry::Probe(_) => Ok(true),
             BreakerEntry::Wait(after) => Err(Deferral { after, why: DeferralReason::BreakerOpen }),
         }
+    }
+
+    /// Whether a call may be made, as far as this container knows without asking the table.
+    pub(super) fn is_free(&self, integration: &str, breaker: &Breaker, now: Timestamp) -> bool {
+        let view = self.view(integration);
+        view.try_lock().is_some_and(|view| !view.stale(breaker, now) && view.state.phase.is_closed())
+    }
+
+    /// Whether the partner is known to be down: its breaker is not closed.
+    pub(super) async fn is_open(&self, integration: &str) -> bool {
+        !self.view(integration).lock().await.state.phase.is_closed()
     }
 
     /// Becomes a probe of the round that is returned, or `None` if the breaker has closed meanwhile and the call need
@@ -199,6 +210,6 @@ fn change(seen: &Phase, next: &Phase) -> Option<BreakerChange> {
     }
 }
 
-fn key(integration: &str) -> String {
+pub(super) fn key(integration: &str) -> String {
     format!("breaker/{integration}")
 }

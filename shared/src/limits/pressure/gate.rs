@@ -44,6 +44,10 @@ pub enum DeferralReason {
     ContactsUnavailable,
     /// The partner does not take our credentials.
     CredentialsRejected,
+    /// Another event of the same entity waits, and goes first.
+    BehindAnother,
+    /// The policy, or the partner, says to try again after a long time.
+    LongRetry,
 }
 
 impl DeferralReason {
@@ -59,6 +63,8 @@ impl DeferralReason {
             DeferralReason::QuietHours => "quiet hours",
             DeferralReason::ContactsUnavailable => "contacts unavailable",
             DeferralReason::CredentialsRejected => "credentials rejected",
+            DeferralReason::BehindAnother => "behind another event",
+            DeferralReason::LongRetry => "retry",
         }
     }
 }
@@ -165,6 +171,21 @@ impl Gate {
             }
         }
         Ok(permit)
+    }
+
+    /// A permit that needs no question and holds nothing, if there is one: the partner has no other limit than the
+    /// standard breaker, and this container has seen no failure of it and does not know it as slow. It may as well be
+    /// dropped.
+    pub fn enter_freely(&self, integration: &str, pressure: &Pressure, now: Timestamp) -> Option<Permit> {
+        let free = pressure.breaker.is_none_or(|breaker| self.breakers.is_free(integration, &breaker, now));
+        let held_back = pressure.is_limited() || self.is_slow(integration, now);
+        let (integration, breaker) = (integration.to_owned(), pressure.breaker);
+        (free && !held_back).then_some(Permit { integration, slot: None, in_round: false, breaker, probe: None })
+    }
+
+    /// Whether a partner is known to be down: its breaker is not closed.
+    pub async fn is_down(&self, integration: &str) -> bool {
+        self.breakers.is_open(integration).await
     }
 
     /// Takes a permit back, and returns whether that has opened or closed the breaker.

@@ -7,10 +7,11 @@
 //!
 //! | configured | a call costs |
 //! |---|---|
-//! | nothing | nothing while the partner is quick; a slow one as `concurrency` does, once a batch, see [`SLOW`] |
+//! | `breaker: off` | nothing while the partner is quick; a slow one as `concurrency` does, once a batch, see [`SLOW`] |
 //! | `rate` | no write while a lease of tokens lasts, see [`limit`](crate::limits::rates) |
 //! | `concurrency` | a write to take a slot and one to give it back, see [`SlotLeases`] |
 //! | `breaker` | a read each three seconds and container; writes only in trouble, see [`BreakerState`] |
+//! | no `breaker` | the standard one is in force: reads and writes only in trouble |
 //!
 //! When the table does not answer:
 //! - a rate or a slot defers, for five seconds at a time. The event is safe on the queue, and the
@@ -26,6 +27,7 @@ mod breaker;
 mod container_breakers;
 mod config;
 mod gate;
+mod health;
 #[cfg(test)]
 mod properties;
 mod slots;
@@ -36,5 +38,6 @@ mod breaker_view;
 pub use breaker::{Breaker, BreakerState, Breakers, Phase, Swapped};
 pub use config::Pressure;
 pub use gate::{BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit};
+pub use health::PartnerHealth;
 pub use slots::{SlotLeases, Slots, TakeSlot, Taken};
 pub use slow_partners::{BATCHES_HELD, SLOW, SLOW_FOR};

@@ -13,27 +13,37 @@ use crate::flows::{Flow, Flows};
 
 /// How long a board is used without reading the store again, and how long a store that did not answer is left
 /// alone. An operator's change is in force everywhere after this time, at most.
-const FRESH_FOR: Duration = Duration::from_secs(5);
+pub(super) const FRESH_FOR: Duration = Duration::from_secs(5);
+
+/// How long a woken event believes a board that holds it back.
+const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// The board that is in force.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InForce {
     board: Board,
-    /// Whether the store was ever read: it has this board, or none.
-    known: bool,
     /// The retry policies of the flows that an operator has overridden.
     policies: BTreeMap<String, Policy>,
+    /// The moment when the board was read. Without one, no board was ever read.
+    read_at: Option<Timestamp>,
 }
 
 impl InForce {
     /// Whether the board is one that the store had. A container that never read one does not know what is paused.
     pub fn is_known(&self) -> bool {
-        self.known
+        self.read_at.is_some()
     }
 
     /// The board itself.
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Whether events of a flow may wait: the board has the flow's mark, or it is too old to know. A board is, if the
+    /// newest one could not be read.
+    pub fn may_wait(&self, flow: &str, now: Timestamp) -> bool {
+        let current = self.read_at.is_some_and(|at| now.since(at) <= FRESH_FOR);
+        !current || self.board.waits().contains_key(flow)
     }
 
     /// The retry policy of a flow: its own, or an operator's.
@@ -84,6 +94,11 @@ impl BoardCache {
         fresh.then(|| self.good.clone())
     }
 
+    /// Whether the store was asked a moment ago.
+    pub fn was_just_read(&self, now: Timestamp) -> bool {
+        self.asked_at.is_some_and(|asked_at| now.since(asked_at) < JUST_NOW)
+    }
+
     /// Takes in the store's answer to a read at `asked_at`, and returns the board that is in force now and
     /// the problems that are new.
     pub fn learn(
@@ -93,7 +108,7 @@ impl BoardCache {
         asked_at: Timestamp,
     ) -> (Arc<InForce>, Vec<BoardProblem>) {
         self.asked_at = Some(asked_at);
-        let problems = match judged(flows, answer, &self.good) {
+        let problems = match judged(flows, answer, &self.good, asked_at) {
             Ok((good, problems)) => {
                 self.good = Arc::new(good);
                 problems
@@ -112,9 +127,10 @@ fn judged(
     flows: &Flows,
     answer: Result<Option<Stored>, Unavailable>,
     last: &InForce,
+    asked_at: Timestamp,
 ) -> Result<(InForce, Vec<BoardProblem>), BoardProblem> {
     let Some(Stored { version, text }) = answer? else {
-        return Ok((InForce { known: true, ..InForce::default() }, Vec::new()));
+        return Ok((InForce { read_at: Some(asked_at), ..InForce::default() }, Vec::new()));
     };
     let bad = |why| BoardProblem::Bad { version, why };
     let board = Board::read(&text).map_err(bad)?;
@@ -127,7 +143,7 @@ fn judged(
         });
         policies.extend(policy.map(|policy| (flow.name.clone(), policy)));
     }
-    Ok((InForce { board, known: true, policies }, problems))
+    Ok((InForce { board, policies, read_at: Some(asked_at) }, problems))
 }
 
 #[cfg(test)]

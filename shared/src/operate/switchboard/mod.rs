@@ -7,6 +7,7 @@
 
 mod cache;
 mod current;
+mod flow_waits;
 mod policy;
 mod turn;
 mod turn_history;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 
 pub use cache::{BoardCache, BoardProblem, InForce};
 pub use current::Switchboard;
+pub use flow_waits::{FlowWaits, MARK_KNOWN_AFTER, change_waits};
 pub use turn::{Subject, Turn, TurnError, read, turn};
 pub use turn_history::Turned;
 
@@ -44,6 +46,9 @@ pub struct Board {
     /// The switches of each integration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     integrations: BTreeMap<String, Switches>,
+    /// The marks of flows of which events wait, or waited not long ago.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    waits: BTreeMap<String, FlowWaits>,
     /// The latest turns, the newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     turned: Vec<Turned>,

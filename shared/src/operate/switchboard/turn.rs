@@ -83,7 +83,7 @@ pub enum TurnError {
 }
 
 /// The number of tries while other writers change the board, too.
-const TRIES: usize = 5;
+pub(super) const TRIES: usize = 5;
 
 /// The stored board, and its version.
 pub async fn read(boards: &dyn DocumentStore<Board>) -> Result<(Board, u64), TurnError> {

@@ -64,8 +64,12 @@ impl Oracle {
 
     /// A row is written. What waits can be answered, and what is answered was asked.
     pub(super) fn waits(&self, after: &Row) -> Result<(), BrokenInvariant> {
+        let listed = after.listed.is_some() && self.ledger.payload(&after.id).is_some();
+        if after.state == State::Waiting && !listed {
+            return Err(violated(WAITS_WITH_PAYLOAD, format!("{} waits, but nobody could wake it", after.id)));
+        }
         let Some(ask) = &after.ask else { return Ok(()) };
-        let kept = after.parked.is_some() && self.ledger.payload(&after.id).is_some();
+        let kept = after.is_parked() && self.ledger.payload(&after.id).is_some();
         if after.state == State::AwaitingApproval && !kept {
             return Err(violated(WAITS_WITH_PAYLOAD, format!("{} waits, but nobody could approve it", after.id)));
         }

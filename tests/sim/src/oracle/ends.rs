@@ -39,7 +39,7 @@ impl Oracle {
         match row.state {
             State::Succeeded | State::Noop | State::Dropped => Ok(()),
             State::Dead if row.death.is_none() => lost("died of nothing"),
-            State::Dead if row.parked.is_none() => lost("is dead, but no operator sees it"),
+            State::Dead if !row.is_parked() => lost("is dead, but no operator sees it"),
             State::Dead if self.ledger.payload(id).is_none() => lost("is dead, but its payload is gone"),
             State::Dead => Ok(()),
             state => lost(&format!("is {} for ever", state.as_str())),

@@ -56,6 +56,8 @@ pub(crate) const SHARE: &str = "share";
 pub(crate) const RATE: &str = "rate";
 /// Rows change only as the ledger's diagram says, and neither epoch nor step goes back.
 pub(crate) const LEGAL_ROWS: &str = "legal-rows";
+/// An event is said to have crashed only if a worker held it when the queue gave up.
+pub(crate) const CRASHED_WHILE_HELD: &str = "crashed-while-held";
 /// What is on the queue is in the ledger.
 pub(crate) const ROW_FIRST: &str = "row-first";
 /// A claim that landed is won, also if its answer was late and the client repeated it.
@@ -82,7 +84,7 @@ pub(crate) const NOOP_NAMED: &str = "noop-named";
 pub(crate) const APPROVED: &str = "approved";
 /// A question is posted at most once each time it was written down, and not before.
 pub(crate) const ASKED_ONCE: &str = "asked-once";
-/// What waits for a human is listed, with its payload.
+/// What waits, for a human or for anything else, is listed, with its payload.
 pub(crate) const WAITS_WITH_PAYLOAD: &str = "waits-with-payload";
 /// What was refused, rejected or dropped stays undone.
 pub(crate) const ENDED: &str = "ended";

@@ -31,7 +31,7 @@ impl Oracle {
 
     /// A row is written. If it is parked, the payload that is kept beside it is the one that partners have seen.
     pub(super) fn keeps_what_was_called(&self, row: &Row) -> Result<(), BrokenInvariant> {
-        let kept = self.kept_variant(&row.id).filter(|_| row.parked.is_some());
+        let kept = self.kept_variant(&row.id).filter(|_| row.is_parked());
         let called = self.seen().events.get(&row.id).and_then(|known| known.variant.clone());
         match (kept, called) {
             (Some(kept), Some(called)) if kept != called => {

@@ -3,10 +3,13 @@
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::flows::Guarantee;
-use shared::ledger::{Progress, Row, State};
+use shared::ledger::{Progress, Reason, Row, State};
+use shared::limits::budget;
 use shared::model::RowChange;
 
-use super::{ATTEMPTS, CLOCKS, Known, LEGAL_ROWS, OWN_CLAIM, Oracle, UNKNOWN_SURFACED, violated};
+use super::{
+    ATTEMPTS, CLOCKS, CRASHED_WHILE_HELD, Known, LEGAL_ROWS, OWN_CLAIM, Oracle, Seen, UNKNOWN_SURFACED, violated,
+};
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
 
@@ -24,7 +27,8 @@ impl Oracle {
         legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
         let (mut seen, mut intends) = (self.seen(), false);
         let unprepared = seen.unprepared;
-        let known = seen.events.entry(after.id.clone()).or_default();
+        let Seen { events, budgets, .. } = &mut *seen;
+        let known = events.entry(after.id.clone()).or_default();
         known.flow.clone_from(&after.flow);
         known.trace = after.trace.id();
         known.written_at = Some(now);
@@ -32,11 +36,16 @@ impl Oracle {
         known.lost_its_place |= matches!(after.state, State::Dead | State::AwaitingApproval);
         if let Some(before) = &change.before {
             known.take_over(before, after);
+            let budget = known.take_back(before, after).then(|| budget::key(&after.flow, &known.group));
+            budget.into_iter().for_each(|key| budgets.entry(key).or_default().take_back());
             self.doubts(known, before, after)?;
             if known.intend(before, after) {
                 known.intended.push((now, stalled));
                 intends = !stalled;
             }
+        }
+        if let Some(before) = &change.before {
+            crashed_while_held(before, after)?;
         }
         known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())?;
         if intends { self.is_latest(&seen, after) } else { Ok(()) }
@@ -63,6 +72,17 @@ impl Oracle {
     }
 }
 
+/// An event is said to have crashed only if a worker held it.
+fn crashed_while_held(before: &Row, after: &Row) -> Result<(), BrokenInvariant> {
+    let crashed = |row: &Row| row.death.as_ref().is_some_and(|death| death.reason == Reason::Crashed);
+    let intended = before.effects.values().any(|entry| entry.progress == Progress::Intent);
+    if crashed(after) && !crashed(before) && before.state != State::Running && !intended {
+        let seen = format!("{} was {}, and is said to have crashed", after.id, before.state.as_str());
+        return Err(violated(CRASHED_WHILE_HELD, seen));
+    }
+    Ok(())
+}
+
 impl Known {
     /// Takes in which calls are intended, and says whether any is that was not.
     fn intend(&mut self, before: &Row, after: &Row) -> bool {
@@ -71,6 +91,22 @@ impl Known {
         let intents: Vec<&String> = intents.filter(|(id, entry)| new(id, entry.attempts)).map(|(id, _)| id).collect();
         self.intents.extend(intents.iter().map(|id| ((*id).clone(), after.epoch)));
         !intents.is_empty()
+    }
+
+    /// An attempt that only showed that its partner is down is taken back. Says whether it was a retry.
+    fn take_back(&mut self, before: &Row, after: &Row) -> bool {
+        let mut retry = false;
+        for (id, entry) in before.effects.iter().filter(|(_, entry)| entry.progress == Progress::Intent) {
+            let Some(now) = after.effects.get(id).filter(|now| now.attempts < entry.attempts) else { continue };
+            if now.progress.error().is_none_or(|error| error == "not called") {
+                continue;
+            }
+            let calls = self.calls.entry(id.clone()).or_default();
+            retry |= *calls > 1;
+            *calls = calls.saturating_sub(1);
+            self.tries.entry(id.clone()).and_modify(|tries| *tries = tries.saturating_sub(1));
+        }
+        retry
     }
 
     fn take_over(&mut self, before: &Row, after: &Row) {
@@ -105,7 +141,7 @@ impl Known {
 
 fn legal(RowChange { before, after }: &RowChange, now: Timestamp) -> Result<(), String> {
     let Some(before) = before else {
-        let born = (after.state == State::Queued && after.epoch == 0) || after.parked.is_some();
+        let born = (after.state == State::Queued && after.epoch == 0) || after.is_parked();
         return if born { Ok(()) } else { Err(format!("is born {}", after.state.as_str())) };
     };
     for (id, entry) in before.effects.iter().filter(|(_, entry)| matches!(entry.progress, Progress::Done { .. })) {
@@ -126,20 +162,24 @@ fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
         State::Queued => true,
         State::Retrying => due(before.retry_at),
         State::Running => due(before.lease_until),
-        State::Succeeded | State::Noop | State::AwaitingApproval | State::Dead | State::Dropped => false,
+        State::Succeeded | State::Noop | State::AwaitingApproval | State::Waiting | State::Dead | State::Dropped => {
+            false
+        }
     };
     match (after.epoch.checked_sub(before.epoch), before.state, after.state) {
         // The same write again changes nothing.
         (Some(0), ..) if after.step == before.step => after == before,
         (Some(0), State::Running, _) => after.step > before.step && after.state != State::Queued,
         (Some(0), State::Dead, State::Dead) => after.step > before.step,
-        (Some(1), _, State::Running) => free && after.replay == before.replay,
+        (Some(1), _, State::Running) => free && (after.replay, after.wake) == (before.replay, before.wake),
+        (Some(1), State::Waiting, State::Queued) => (after.replay, after.wake) == (before.replay, before.wake + 1),
+        (Some(0), State::Queued, State::Queued) => before.is_woken() && after.is_woken() && after.wake == before.wake,
         (Some(1), State::Dead | State::AwaitingApproval, State::Queued) => after.replay == before.replay + 1,
-        (Some(1), State::AwaitingApproval, State::Noop) => after.parked.is_none(),
-        (Some(1), State::Dead, State::Noop) => before.is_invalid() && after.parked.is_none(),
-        (Some(1), State::Dead | State::AwaitingApproval, State::Dropped) => after.parked.is_none(),
+        (Some(1), State::AwaitingApproval, State::Noop) => !after.is_parked(),
+        (Some(1), State::Dead, State::Noop) => before.is_invalid() && !after.is_parked(),
+        (Some(1), State::Dead | State::AwaitingApproval | State::Waiting, State::Dropped) => !after.is_parked(),
         // The queue gave up on it.
-        (Some(1), _, State::Dead) => free && after.parked.is_some(),
+        (Some(1), _, State::Dead) => free && after.is_parked(),
         _ => false,
     }
 }

@@ -6,7 +6,9 @@ use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
+use shared::ledger::{
+    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, NotClaimed, Records, Row, Rows, WaitsFor,
+};
 use shared::model::ModelLedger;
 
 use super::{PortCall, Seat, short, told};
@@ -106,8 +108,10 @@ impl Records for SimLedger {
         self.seat.call(PortCall::of("parked", ""), self.ledger.parked(limit), told).await?
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.seat.call(PortCall::of("waiting", ""), self.ledger.waiting(since, until, limit), told).await?
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        self.seat
+            .call(PortCall::of("parked between", ""), self.ledger.parked_between(since, until, limit), told)
+            .await?
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
@@ -141,5 +145,42 @@ impl Records for SimLedger {
         let (ledger, late) = (self.ledger.clone(), (seen.cloned(), next.clone()));
         let again = move || drop(block_on(ledger.replace(late.0.as_ref(), &late.1)));
         self.seat.call(PortCall::of("replace", &about).with_echo(again), self.ledger.replace(seen, &next), told).await?
+    }
+}
+
+/// How often the index does not show a row yet that was listed.
+const LAGS: f64 = 0.1;
+
+#[async_trait]
+impl Lines for SimLedger {
+    async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError> {
+        let row = closed.row();
+        let about = format!("{} e{} s{}", short(row.id.as_str()), row.epoch, row.step);
+        let (ledger, late) = (self.ledger.clone(), (closed.clone(), event.clone()));
+        let again = move || drop(block_on(ledger.wait(&late.0, &late.1)));
+        self.seat.call(PortCall::of("wait", &about).with_echo(again), self.ledger.wait(closed, event), told).await?
+    }
+
+    async fn first(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
+        self.seat.call(PortCall::of("first", line.as_str()), self.ledger.first(line), told).await?
+    }
+
+    async fn last(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
+        self.seat.call(PortCall::of("last", line.as_str()), self.ledger.last(line), told).await?
+    }
+
+    async fn leave(&self, line: &Line, place: &InLine) -> Result<(), Unavailable> {
+        let (ledger, late) = (self.ledger.clone(), (line.clone(), place.clone()));
+        let again = move || drop(block_on(ledger.leave(&late.0, &late.1)));
+        let call = PortCall::of("leave", line.as_str()).with_echo(again);
+        self.seat.call(call, self.ledger.leave(line, place), told).await?
+    }
+
+    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        let about = on.to_string();
+        let mut rows =
+            self.seat.call(PortCall::of("listed", &about), self.ledger.listed(on, until, limit), told).await??;
+        rows.retain(|_| self.seat.scheduler.healed() || !self.seat.scheduler.happens(LAGS));
+        Ok(rows)
     }
 }

@@ -33,8 +33,8 @@ impl CarelessRecords {
         if self.how != How::Timeless {
             return row;
         }
-        let parked_at = row.parked_at.map(|_| row.received_at);
-        Row { parked_at, queued_at: row.received_at, ..row }
+        let listed_at = row.listed_at.map(|_| row.received_at);
+        Row { listed_at, queued_at: row.received_at, ..row }
     }
 }
 
@@ -51,10 +51,10 @@ impl Records for CarelessRecords {
         self.records.parked(limit).await
     }
 
-    async fn waiting(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+    async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let rows = match self.how {
             How::Timeless => self.records.parked(limit).await?,
-            _ => self.records.waiting(since, until, limit).await?,
+            _ => self.records.parked_between(since, until, limit).await?,
         };
         Ok(rows.into_iter().map(|row| self.timed(row)).collect())
     }

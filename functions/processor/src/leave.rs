@@ -1,0 +1,62 @@
+//! Leaving the queue: the event waits in the ledger, and is woken.
+
+use std::time::Duration;
+
+use shared::base::errors::WriteError;
+use shared::base::time::Timestamp;
+use shared::flows::Flow;
+use shared::ledger::{Lease, Line, Wait, WaitsFor};
+use shared::limits::pressure::DeferralReason;
+use shared::operate::metric::Fact;
+use shared::operate::switchboard::change_waits;
+use tracing::{info, warn};
+
+use crate::work::{MessageFate, Work};
+
+/// Lets the event leave the queue, if every container knows by the flow's mark that it must look for it. Otherwise the
+/// mark is set, and the lease is given back: the event comes again in a moment.
+///
+/// The event joins its entity's line behind all others, whatever its container's clock says; an event that waits again
+/// keeps its place. The row, the payload and the place are one write; then the message is deleted.
+pub(crate) async fn leave(
+    work: &Work<'_>,
+    flow: &Flow,
+    lease: Lease,
+    on: &WaitsFor,
+    why: DeferralReason,
+    until: Option<Timestamp>,
+) -> Result<Result<MessageFate, Lease>, WriteError> {
+    let now = work.now();
+    let mark = work.board.board().waits().get(&flow.name);
+    let known = mark.is_some_and(|mark| mark.lets_leave(on, now));
+    if !known || mark.is_some_and(|mark| mark.is_due(now)) {
+        mark_flow(work, flow, on, now).await;
+    }
+    if !known {
+        return Ok(Err(lease));
+    }
+    let place = match lease.row().place {
+        Some(place) => place,
+        None => place_behind_all(work, now).await?,
+    };
+    let (event, _, trace_id) = work.ids();
+    info!(event, flow = flow.name, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
+    let wait = Wait { on: on.clone(), why: why.as_str().to_owned(), since: now, until };
+    work.processor.lines.wait(&lease.wait(wait, place, now), work.event).await?;
+    work.count(Fact::Waits(&flow.name, why));
+    Ok(Ok(MessageFate::Done))
+}
+
+async fn place_behind_all(work: &Work<'_>, now: Timestamp) -> Result<Timestamp, WriteError> {
+    let last = work.processor.lines.last(&Line::of(work.event)).await?;
+    Ok(last.map_or(now, |last| now.max(last.place + Duration::from_millis(1))))
+}
+
+/// Marks the flow. If that fails the event stays on the queue, and the next one tries it again.
+async fn mark_flow(work: &Work<'_>, flow: &Flow, on: &WaitsFor, now: Timestamp) {
+    let marked = change_waits(&*work.processor.boards, |board| board.with_waits(&flow.name, on, now)).await;
+    if let Err(error) = marked {
+        let (event, flow, trace_id) = work.ids();
+        warn!(event, flow, trace_id, %error, "the flow's mark was not set; its events wait on the queue meanwhile");
+    }
+}

@@ -1,0 +1,52 @@
+//! The line of an entity: an event goes on only if no other event of its entity waits before it.
+
+use shared::arrival::event::Event;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::ledger::Line;
+use tracing::warn;
+
+use crate::ends::Stop;
+use crate::hindrance::Hindrance;
+use crate::work::{Run, Work};
+
+/// The most events without a right to their place that one event clears away. Each is left over from a crash.
+const MAX_LEFT_OVER: usize = 20;
+
+/// Checks whether another event of the entity goes first. Where the flow's mark is not set, nothing waits, and nothing
+/// is asked. An event that may go on leaves its own place.
+pub(crate) async fn stand_in_line<'r>(run: &Run<'r>) -> Result<Option<Stop<'r>>, WriteError> {
+    let Run { work, flow, lease, .. } = run;
+    if !work.may_wait(flow) {
+        return Ok(None);
+    }
+    let (lines, line) = (&work.processor.lines, Line::of(work.event));
+    for _ in 0..MAX_LEFT_OVER {
+        let first = lines.first(&line).await?;
+        let Some(first) = first.filter(|first| first.is_before(lease.row())) else { break };
+        match work.processor.records.row(&first.id).await? {
+            Some(head) if head.stands_in_line() && head.place == Some(first.place) => {
+                return Ok(Some(Stop::Defer(Hindrance::behind(&head, work.now()))));
+            }
+            // It was dropped, or a worker has it: then its message is before this one, if it has one.
+            _ => lines.leave(&line, &first).await?,
+        }
+    }
+    if work.event.wake > 0
+        && let Err(unavailable) = clear_away(work, &line, run).await
+    {
+        let (event, flow, trace_id) = work.ids();
+        let told = "the payload of a woken event, or its place in line, was not deleted; it is passed over from now on";
+        warn!(event, flow, trace_id, %unavailable, "{told}");
+    }
+    Ok(None)
+}
+
+/// Deletes what was kept of a woken event while it waited: under the number before its own.
+async fn clear_away(work: &Work<'_>, line: &Line, run: &Run<'_>) -> Result<(), Unavailable> {
+    let wake = work.event.wake - 1;
+    if let Some(mut place) = run.lease.row().in_line() {
+        place.wake = wake;
+        work.processor.lines.leave(line, &place).await?;
+    }
+    work.processor.records.forget(&Event { wake, ..work.event.clone() }).await
+}

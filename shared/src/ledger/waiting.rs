@@ -1,0 +1,158 @@
+//! Waiting: an event that cannot go on for long leaves the queue, is listed by what it waits for, and is woken.
+//!
+//! The queue's order is lost with the queue. So each entity has a *line* in the ledger: who leaves the queue joins it, and
+//! whoever of the entity comes while another stands before it joins it, too.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Declined, Row, SignOff, State};
+use crate::arrival::event::Event;
+use crate::base::id::EventId;
+use crate::base::retention::{DEDUPLICATION_WINDOW, UNSETTLED_RETENTION};
+use crate::base::time::Timestamp;
+
+/// How long after a wake the same wake is sent again, if no worker has claimed the event: the queue has forgotten its
+/// deduplication id by then.
+pub const RESEND_AFTER: Duration = Duration::from_secs(DEDUPLICATION_WINDOW.as_secs() + 60);
+
+/// The number of shards of each list of waiting events.
+const SHARDS: usize = 4;
+
+/// What an event waits for. Each has a list of its own, so that a waker never reads past events that cannot go yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitsFor {
+    /// A moment: the end of quiet hours, or of a long delay.
+    Moment,
+    /// A flow that an operator has paused, by its name.
+    Flow(String),
+    /// An integration that is down, paused, or does not take our credentials, by its name.
+    Integration(String),
+}
+
+impl WaitsFor {
+    /// The names of the list's shards, each a partition of the index of lists.
+    pub fn shards(&self) -> [String; SHARDS] {
+        std::array::from_fn(|shard| self.shard(shard))
+    }
+
+    fn shard(&self, shard: usize) -> String {
+        match self {
+            WaitsFor::Moment => format!("w{shard}"),
+            WaitsFor::Flow(flow) => format!("f{shard}/{flow}"),
+            WaitsFor::Integration(integration) => format!("i{shard}/{integration}"),
+        }
+    }
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitsFor::Moment => f.write_str("its time"),
+            WaitsFor::Flow(flow) => write!(f, "flow {flow}"),
+            WaitsFor::Integration(integration) => write!(f, "integration {integration}"),
+        }
+    }
+}
+
+/// A wait: for what, why, and since when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// What the event waits for.
+    pub on: WaitsFor,
+    /// The reason in words.
+    pub why: String,
+    /// The moment when the event left the queue.
+    pub since: Timestamp,
+    /// The moment when the event is due, where it waits for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// The line of an entity: the events of one message group that have left the queue to wait.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line(String);
+
+impl Line {
+    /// The line that an event belongs to.
+    pub fn of(event: &Event) -> Self {
+        Line(format!("line/{}/{}", event.flow, event.group))
+    }
+
+    /// The line's name, as it is stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// An event in a line. Lines are ordered by the place, and then by the id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InLine {
+    /// The event's place.
+    pub place: Timestamp,
+    /// The event's id.
+    pub id: EventId,
+    /// The wake number under which the event joined.
+    pub wake: u32,
+}
+
+impl InLine {
+    /// Whether this event stands before another one, which may not be in the line yet.
+    pub fn is_before(&self, row: &Row) -> bool {
+        self.id != row.id && row.place.is_none_or(|place| (self.place, &self.id) < (place, &row.id))
+    }
+}
+
+impl Row {
+    /// The place of a waiting or woken event in its line.
+    pub fn in_line(&self) -> Option<InLine> {
+        Some(InLine { place: self.place?, id: self.id.clone(), wake: self.wake })
+    }
+
+    /// Whether the event was woken, and no worker has claimed it since.
+    pub fn is_woken(&self) -> bool {
+        self.state == State::Queued && self.wake > 0 && self.listed.is_some() && !self.is_parked()
+    }
+
+    /// Whether the event has a right to its place in its line: it waits, or is woken and on its way.
+    pub fn stands_in_line(&self) -> bool {
+        self.state == State::Waiting || self.is_woken()
+    }
+
+    /// The row after a wake: on its way through the queue, under the next wake number and at its old age. If it was woken
+    /// before and no worker has claimed it, its message may never have been sent: the number stays the same.
+    ///
+    /// The row stays listed, for a moment after which the queue knows the number no more: a crash between this write and
+    /// the send is found again.
+    pub fn woken(mut self, by: Option<SignOff<'_>>, now: Timestamp) -> Result<Self, Declined> {
+        match self.state {
+            State::Waiting => {
+                self.state = State::Queued;
+                self.next_epoch();
+                self.wake += 1;
+                let by = by.map_or_else(String::new, |sign_off| format!(" by {sign_off}"));
+                let what = format!("wake {}{by}", self.wake);
+                self.note(now, what);
+            }
+            State::Queued if self.is_woken() => self.step += 1,
+            state => return Err(Declined(format!("{} is {}, and does not wait", self.id, state.as_str()))),
+        }
+        self.list_on(&WaitsFor::Moment, now + RESEND_AFTER, now);
+        Ok(self)
+    }
+
+    /// Lists the row by what it waits for. Events that wait for a moment are due then. The others go in the order in which
+    /// they began to wait: an event that has just shown that its partner is down goes behind those that have not.
+    pub(super) fn list_as_waiting(&mut self, wait: &Wait, now: Timestamp) {
+        self.list_on(&wait.on, wait.until.unwrap_or(wait.since), now);
+    }
+
+    fn list_on(&mut self, on: &WaitsFor, at: Timestamp, now: Timestamp) {
+        self.listed = Some(on.shard(self.first_digit() % SHARDS));
+        self.listed_at = Some(at);
+        self.expires_at = (now.max(at) + UNSETTLED_RETENTION).secs();
+    }
+}
