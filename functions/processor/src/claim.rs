@@ -1,5 +1,6 @@
 //! The claim: one conditional write gives the event to this worker, or says why not.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use shared::base::errors::WriteError;
@@ -7,12 +8,14 @@ use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
+use shared::limits::pressure::{Deferral, DeferralReason};
+use shared::operate::metric::Fact;
 use tracing::{error, info, warn};
 
-use crate::ends::{bury, send_letter};
+use crate::ends::{bury, defer, send_letter};
 use crate::pause::{pause_of_flow, pause_of_integration};
 use crate::run::run;
-use crate::work::{MessageFate, Run, Work};
+use crate::work::{MessageFate, NEWER_FORMAT_DELAY, Run, Work};
 
 /// Claims the event, and runs it to its end if the claim is won.
 pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
@@ -35,8 +38,10 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
 fn first_intents(work: &Work<'_>, flow: &Flow) -> Vec<String> {
     let first = flow.first_stage();
     let at_once = pause_of_flow(work, flow).is_none() && !work.needs_preparation(flow) && !work.in_safe_mode(flow);
-    if at_once && first.iter().all(|effect| is_unhindered(work, effect)) {
-        first.iter().map(|effect| effect.id.clone()).collect()
+    // Whether a replay does what is new, only the row says.
+    let has_new = work.event.is_replay() && first.iter().any(|effect| work.is_new(effect));
+    if at_once && !has_new && first.iter().all(|effect| is_unhindered(work, effect)) {
+        first.iter().map(|effect| effect.ledger_name().to_owned()).collect()
     } else {
         Vec::new()
     }
@@ -69,6 +74,13 @@ async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> Me
             Some(death) => send_letter(work, death.clone(), row.epoch).await,
             None => MessageFate::LeaveToRedeliver,
         },
+        NotClaimed::NewerFormat => {
+            let (event, flow, trace_id) = work.ids();
+            let told = "a newer version wrote the event's row; the message is left on the queue for that version";
+            warn!(event, flow, trace_id, "{told}");
+            work.count(Fact::NewerFormat);
+            MessageFate::RedeliverAfter(NEWER_FORMAT_DELAY)
+        }
         NotClaimed::NoRow => {
             let error = "the ledger has no row for this event".to_owned();
             let death = Death { reason: Reason::Orphaned, effect: None, error, attempts: 0, at: now };
@@ -88,11 +100,7 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFate {
     let ended = match flow {
         Some(flow) => run_in_its_mode(work, flow, lease).await,
-        None => {
-            let error = format!("there is no flow `{}`", work.event.flow);
-            let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);
-            bury(work, lease, None, reason, &error).await
-        }
+        None => wait_for_flow(work, lease).await,
     };
     ended.unwrap_or_else(|error| {
         let (event, flow, trace_id) = work.ids();
@@ -101,14 +109,48 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease) -> MessageFa
     })
 }
 
+/// How long an event waits for a version of the code that has its flow, counted from its acceptance or its replay. A
+/// deploy and its roll-back take less.
+const UNKNOWN_FLOW_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How long an event waits at least before it is tried again in the hope of another version.
+const UNKNOWN_FLOW_WAIT: Duration = Duration::from_secs(30);
+
+/// Defers an event whose flow this version does not have: a newer container may have it. An event that has waited for
+/// [`UNKNOWN_FLOW_PATIENCE`] is parked, for its flow is gone.
+async fn wait_for_flow(work: &Work<'_>, mut lease: Lease) -> Result<MessageFate, WriteError> {
+    // The next claim sees a closed lease, and could not tell any more until when a lost worker may have called.
+    lease.date_lost_intents();
+    let waited = work.now().since(lease.row().queued_at);
+    if waited < UNKNOWN_FLOW_PATIENCE {
+        let deferral = Deferral { after: UNKNOWN_FLOW_WAIT, why: DeferralReason::UnknownFlow };
+        return defer(work, lease, UNKNOWN_FLOW_PATIENCE, deferral).await;
+    }
+    let error = format!("there is no flow `{}`", work.event.flow);
+    let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);
+    bury(work, lease, None, reason, &error).await
+}
+
 /// Runs the event in the mode in which it was first tried: a partner rejects another body under our key.
 async fn run_in_its_mode(work: &Work<'_>, flow: &Flow, mut lease: Lease) -> Result<MessageFate, WriteError> {
     if lease.row().effects.is_empty() && !lease.row().safe && work.in_safe_mode(flow) {
         lease.enter_safe_mode(work.now());
     }
+    let flow = &*effects_of(work, flow, &lease);
     if lease.row().safe {
         run(Run::new(work, &flow.clone().in_safe_mode(), lease)).await
     } else {
         run(Run::new(work, flow, lease)).await
+    }
+}
+
+/// The flow with the effects that are done for this event. A first try does all that is deployed; a replay leaves out
+/// what is new since the event was accepted, unless an operator said otherwise.
+fn effects_of<'f>(work: &Work<'_>, flow: &'f Flow, lease: &Lease) -> Cow<'f, Flow> {
+    let leaves_out = work.event.is_replay() && !lease.row().with_new;
+    if leaves_out && flow.effects.iter().any(|effect| work.is_new(effect)) {
+        Cow::Owned(flow.as_accepted(work.event.effects.as_deref()))
+    } else {
+        Cow::Borrowed(flow)
     }
 }

@@ -53,7 +53,7 @@ impl<'f> Stop<'f> {
 pub(crate) async fn end(run: Run<'_>, stop: Stop<'_>) -> Result<MessageFate, WriteError> {
     match stop {
         Stop::Retry(delay) => retry(run, delay).await,
-        Stop::Defer(deferral) => defer(run, deferral).await,
+        Stop::Defer(deferral) => defer(run.work, run.lease, run.flow.max_age, deferral).await,
         Stop::Block { guard, facts } => block(run, &guard, facts).await,
         Stop::AwaitApproval { posted } => await_approval(run, &posted).await,
         Stop::Bury { effect, reason, error } => bury_or_say_unknown(run, effect, reason, &error).await,
@@ -68,7 +68,7 @@ pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
         return bury(work, lease, None, Reason::UnknownOutcome, error).await;
     }
     stale_guard::apply(&*work.processor.latest, flow, work.event, lease.row().received_at, work.now()).await?;
-    close(work, lease.succeed(flow.ttl, work.now())).await?;
+    close(work, lease.succeed(flow.retention(), work.now())).await?;
     count_settled(work, &flow.name, State::Succeeded);
     Ok(MessageFate::Done)
 }
@@ -81,16 +81,20 @@ async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError>
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
-/// Defers the event until the partner can be called. That is no attempt.
-async fn defer(run: Run<'_>, deferral: Deferral) -> Result<MessageFate, WriteError> {
-    let Run { work, flow, mut lease, .. } = run;
+/// Defers the event until what it needs is there, within `max_age`. That is no attempt.
+pub(crate) async fn defer(
+    work: &Work<'_>,
+    mut lease: Lease,
+    max_age: Duration,
+    deferral: Deferral,
+) -> Result<MessageFate, WriteError> {
     lease.withdraw_intents();
     let waited = work.now().since(lease.row().queued_at);
-    let delay = deferral_delay(deferral.after, waited, flow.max_age, work.processor.chance.unit());
-    let (event, _, trace_id) = work.ids();
-    info!(event, flow = flow.name, trace_id, why = deferral.why.as_str(), "the event is deferred");
+    let delay = deferral_delay(deferral.after, waited, max_age, work.processor.chance.unit());
+    let (event, flow, trace_id) = work.ids();
+    info!(event, flow, trace_id, why = deferral.why.as_str(), "the event is deferred");
     close(work, lease.defer(delay, deferral.why.as_str(), work.now())).await?;
-    work.count(Fact::Deferred(&flow.name, deferral.why));
+    work.count(Fact::Deferred(flow, deferral.why));
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
@@ -101,7 +105,7 @@ async fn block(run: Run<'_>, guard: &str, facts: Value) -> Result<MessageFate, W
     if lease.row().in_doubt() {
         return bury(work, lease, None, Reason::UnknownOutcome, &format!("blocked by {guard}")).await;
     }
-    close(work, lease.block(guard, facts, flow.ttl, work.now())).await?;
+    close(work, lease.block(guard, facts, flow.retention(), work.now())).await?;
     count_settled(work, &flow.name, State::Noop);
     Ok(MessageFate::Done)
 }

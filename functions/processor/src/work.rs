@@ -14,7 +14,7 @@ use shared::effects::contact::{ContactId, Contacts};
 use shared::effects::enrichment::{Findings, Places};
 use shared::effects::request::Partners;
 use shared::flows::template::TemplateError;
-use shared::flows::{ContactRef, Flow, Flows};
+use shared::flows::{ContactRef, Effect, Flow, Flows};
 use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
 use shared::ledger::{Claims, Lease, Records};
 use shared::limits::budget::Budgets;
@@ -80,6 +80,10 @@ pub enum MessageFate {
     LeaveToRedeliver,
 }
 
+/// How long a message waits that only a newer version of the code may go on with. A deploy takes minutes, and after a
+/// roll-back a day of such waits fits into the receives that the queue allows.
+pub(crate) const NEWER_FORMAT_DELAY: Duration = Duration::from_secs(15 * 60);
+
 /// The time that an invocation keeps for its last writes.
 pub(crate) const LAST_WRITES: Duration = Duration::from_millis(500);
 
@@ -117,6 +121,11 @@ impl Work<'_> {
     /// Whether a guard, an enrichment or an approval stands before the first effect.
     pub(crate) fn needs_preparation(&self, flow: &Flow) -> bool {
         flow.needs_preparation() || stale_guard::is_judged(flow, self.event)
+    }
+
+    /// Whether the flow did not have this effect when it accepted the event. An event of an older version does not say.
+    pub(crate) fn is_new(&self, effect: &Effect) -> bool {
+        self.event.effects.as_deref().is_some_and(|accepted| effect.is_new_since(accepted))
     }
 
     /// Whether a flow's safe mode is on.

@@ -178,7 +178,7 @@ async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Fail
 pub(crate) fn was_done(done: Result<Row, RequeueError>) -> Result<bool, Unavailable> {
     match done {
         Ok(_) => Ok(true),
-        Err(RequeueError::Declined(_) | RequeueError::Write(WriteError::Fenced)) => Ok(false),
+        Err(RequeueError::Declined(_) | RequeueError::Write(WriteError::Fenced | WriteError::NewerFormat)) => Ok(false),
         Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => Err(unavailable),
     }
 }
@@ -204,8 +204,10 @@ fn jitter(replay: &Replay) -> Duration {
 }
 
 pub(crate) async fn read(replay: &Replay) -> Result<(Batches, u64), Failure> {
-    let stored = replay.batches.read().await?;
-    Ok(stored.map_or_else(Default::default, |stored| (Batches::read(&stored.text), stored.version)))
+    let Some(stored) = replay.batches.read().await? else { return Ok(Default::default()) };
+    let batches =
+        stored.to_change().map_err(|newer| format!("of the document of batches: {newer}")).and_then(Batches::read);
+    Ok((batches.map_err(|why| Unavailable { port: "the lane", why })?, stored.version))
 }
 
 /// Changes a batch under its document's version.

@@ -29,7 +29,7 @@ pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value,
 
 /// The switches that are on, the latest turns, and the newest batches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
-    let (board, version) = switchboard::read(&*replay.boards).await?;
+    let (board, version) = switchboard::look(&*replay.boards).await?;
     Ok(json!({"version": version, "board": board, "batches": lane::status(replay).await?}))
 }
 

@@ -47,6 +47,10 @@ pub trait Claims: Send + Sync {
 pub trait Rows: Send + Sync {
     /// The row of an event.
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable>;
+
+    /// The rows of earlier events under the same key, the newest first: their keys had ended when the next one came, and
+    /// people may still want to see them.
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable>;
 }
 
 /// The ledger for operators: parked rows, kept payloads, and changes to both.

@@ -8,17 +8,30 @@ use async_trait::async_trait;
 use super::locked;
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
+use crate::base::format::{FORMAT, UNNUMBERED};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows};
 
-/// The ledger in memory.
-#[derive(Clone, Debug, Default)]
-pub struct ModelLedger(Arc<Mutex<Table>>);
+/// The ledger in memory, as a version of the code sees it that writes one format.
+#[derive(Clone, Debug)]
+pub struct ModelLedger {
+    table: Arc<Mutex<Table>>,
+    format: u32,
+}
+
+impl Default for ModelLedger {
+    fn default() -> Self {
+        ModelLedger { table: Arc::default(), format: FORMAT }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Table {
     rows: BTreeMap<EventId, Row>,
+    /// The format that each row was last written in. What a newer one has and an older one lacks stands and falls with it.
+    formats: BTreeMap<EventId, u32>,
+    older: BTreeMap<EventId, Vec<Row>>,
     payloads: BTreeMap<EventId, Event>,
     writes: usize,
     changes: Vec<RowChange>,
@@ -31,86 +44,114 @@ pub struct RowChange {
     pub before: Option<Row>,
     /// The row after the write.
     pub after: Row,
+    /// The formats of the row before and after the write.
+    pub formats: (u32, u32),
 }
 
 impl Table {
-    fn write(&mut self, row: &Row) {
+    fn write(&mut self, row: &Row, format: u32) {
         let before = self.rows.insert(row.id.clone(), row.clone());
-        self.changes.push(RowChange { before, after: row.clone() });
+        let format_before = self.formats.insert(row.id.clone(), format).unwrap_or(UNNUMBERED);
+        self.changes.push(RowChange { before, after: row.clone(), formats: (format_before, format) });
     }
 
-    fn replace(&mut self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+    fn is_newer(&self, id: &EventId, format: u32) -> bool {
+        self.formats.get(id).is_some_and(|written| *written > format)
+    }
+
+    fn replace(&mut self, seen: Option<&Row>, next: &Row, format: u32) -> Result<(), WriteError> {
+        if self.is_newer(&next.id, format) {
+            return Err(WriteError::NewerFormat);
+        }
         let current = self.rows.get(&next.id);
         let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
         if !unchanged && current != Some(next) {
             return Err(WriteError::Fenced);
         }
-        self.write(next);
+        self.write(next, format);
         Ok(())
     }
 }
 
 impl ModelLedger {
+    /// The same ledger, as another version of the code sees it: one that writes this format.
+    #[must_use]
+    pub fn in_format(&self, format: u32) -> Self {
+        ModelLedger { table: Arc::clone(&self.table), format }
+    }
+
     /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
-        locked(&self.0).writes
+        locked(&self.table).writes
     }
 
     /// The rows, all of them.
     pub fn rows(&self) -> Vec<Row> {
-        locked(&self.0).rows.values().cloned().collect()
+        locked(&self.table).rows.values().cloned().collect()
     }
 
     /// Whether a write under this lease would land.
     pub(super) fn holds(&self, lease: &Lease) -> bool {
         let row = lease.row();
-        let table = locked(&self.0);
+        let table = locked(&self.table);
         table.rows.get(&row.id).is_some_and(|current| current.epoch == row.epoch && current.step <= row.step)
     }
 
     /// The row of an event.
     pub fn get(&self, id: &EventId) -> Option<Row> {
-        locked(&self.0).rows.get(id).cloned()
+        locked(&self.table).rows.get(id).cloned()
     }
 
     /// The kept payload of a parked event.
     pub fn payload(&self, id: &EventId) -> Option<Event> {
-        locked(&self.0).payloads.get(id).cloned()
+        locked(&self.table).payloads.get(id).cloned()
     }
 
     /// The writes that landed since the last call, in order.
     pub fn take_changes(&self) -> Vec<RowChange> {
-        std::mem::take(&mut locked(&self.0).changes)
+        std::mem::take(&mut locked(&self.table).changes)
     }
 
     /// Writes a row that its writer believes to hold. [`Claims::record`] and
     /// [`Claims::close`] do the same.
     pub fn hold(&self, row: &Row) -> Result<(), WriteError> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         let current = table.rows.get(&row.id).ok_or(WriteError::Fenced)?;
-        if current.epoch != row.epoch || current.step > row.step {
+        let held = current.epoch == row.epoch && current.step <= row.step;
+        if table.is_newer(&row.id, self.format) {
+            return Err(WriteError::NewerFormat);
+        }
+        if !held {
             return Err(WriteError::Fenced);
         }
-        table.write(row);
+        table.write(row, self.format);
         Ok(())
     }
 
     /// Writes a row under no condition, as no adapter does.
     pub fn overwrite(&self, row: &Row) {
-        locked(&self.0).write(row);
+        locked(&self.table).write(row, self.format);
     }
 }
 
 #[async_trait]
 impl Admissions for ModelLedger {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         match table.rows.get(&row.id) {
             Some(current) if !current.forgotten(now) => Ok(Admission::Duplicate(Box::new(current.clone()))),
-            _ => {
-                table.write(row);
+            Some(_) if table.is_newer(&row.id, self.format) => {
+                Err(Unavailable { port: "the ledger", why: "a newer version wrote the row of this key".into() })
+            }
+            found => {
+                // What people may still want to see is put aside: a transaction of two writes.
+                if let Some(older) = found.filter(|found| found.is_kept_for_people(now)).cloned() {
+                    table.writes += 2;
+                    table.older.entry(row.id.clone()).or_default().insert(0, older);
+                }
+                table.write(row, self.format);
                 Ok(Admission::New)
             }
         }
@@ -128,14 +169,17 @@ impl Admissions for ModelLedger {
 #[async_trait]
 impl Claims for ModelLedger {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         let Some(row) = table.rows.get(id).cloned() else { return Ok(Err(NotClaimed::NoRow)) };
+        if table.is_newer(id, self.format) {
+            return Ok(Err(NotClaimed::NewerFormat));
+        }
         if !row.is_won_by(claim) {
             return Ok(Err(row.not_claimed(claim)));
         }
         let lease = Lease::won(row, claim);
-        table.write(lease.row());
+        table.write(lease.row(), self.format);
         Ok(Ok(lease))
     }
 
@@ -152,6 +196,10 @@ impl Claims for ModelLedger {
 impl Rows for ModelLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(self.get(id))
+    }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        Ok(locked(&self.table).older.get(id).cloned().unwrap_or_default())
     }
 }
 
@@ -173,16 +221,16 @@ impl Records for ModelLedger {
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         // A transaction of two writes.
         table.writes += 2;
-        table.replace(seen, next)?;
+        table.replace(seen, next, self.format)?;
         table.payloads.insert(event.id.clone(), event.clone());
         Ok(())
     }
 
     async fn keep(&self, event: &Event, _expires_at: i64) -> Result<(), Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         table.payloads.insert(event.id.clone(), event.clone());
         Ok(())
@@ -193,7 +241,7 @@ impl Records for ModelLedger {
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         if table.payloads.get(&event.id).is_some_and(|kept| kept.replay == event.replay) {
             table.payloads.remove(&event.id);
@@ -202,8 +250,8 @@ impl Records for ModelLedger {
     }
 
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
-        table.replace(seen, next)
+        table.replace(seen, next, self.format)
     }
 }

@@ -36,6 +36,8 @@ pub enum Fact<'f> {
     Breaker(&'f str, BreakerChange),
     /// The newest switchboard cannot be used: the last good one stays in force.
     BadSwitchboard,
+    /// A message or a row was left alone, because a newer version of the code wrote it.
+    NewerFormat,
 }
 
 /// One metric of a fact.
@@ -60,7 +62,7 @@ impl Fact<'_> {
                 vec![("Flow", flow), ("Reason", reason.as_str())]
             }
             Fact::Called(integration, ..) | Fact::Breaker(integration, _) => vec![("Integration", integration)],
-            Fact::BadSwitchboard => vec![],
+            Fact::BadSwitchboard | Fact::NewerFormat => vec![],
         }
     }
 
@@ -84,6 +86,7 @@ impl Fact<'_> {
             Fact::Breaker(_, BreakerChange::Opened) => vec![one("BreakerOpened")],
             Fact::Breaker(_, BreakerChange::Closed) => vec![one("BreakerClosed")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
+            Fact::NewerFormat => vec![one("NewerFormat")],
         }
     }
 }

@@ -75,7 +75,7 @@ impl Record {
             records.replace(Some(&row), &next).await?;
             next
         };
-        queue.send(&Event { replay: next.replay, ..kept.clone() }).await?;
+        queue.send(&kept.again(next.replay)).await?;
         records.forget(&kept).await?;
         Ok(next)
     }

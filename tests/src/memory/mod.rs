@@ -20,6 +20,7 @@ mod replay;
 mod secrets;
 mod stale;
 mod switches;
+mod versions;
 mod window;
 mod world;
 

@@ -40,6 +40,8 @@ pub enum DeferralReason {
     ContactsUnavailable,
     /// The partner does not take our credentials.
     CredentialsRejected,
+    /// This version does not have the event's flow. A newer one may be on its way.
+    UnknownFlow,
 }
 
 impl DeferralReason {
@@ -54,6 +56,7 @@ impl DeferralReason {
             DeferralReason::QuietHours => "quiet hours",
             DeferralReason::ContactsUnavailable => "contacts unavailable",
             DeferralReason::CredentialsRejected => "credentials rejected",
+            DeferralReason::UnknownFlow => "unknown flow",
         }
     }
 }

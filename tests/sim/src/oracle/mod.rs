@@ -304,7 +304,7 @@ impl Oracle {
 }
 
 /// Who had an event replayed, and why, as its history tells: `replay 2 by ada (batch 7): they are back`.
-fn replayed_by(RowChange { before, after }: &RowChange) -> Option<(&str, &str)> {
+fn replayed_by(RowChange { before, after, .. }: &RowChange) -> Option<(&str, &str)> {
     before.as_ref().filter(|before| before.state == State::Dead && after.replay > before.replay)?;
     let what = after.history.last()?.what.strip_prefix("replay ")?;
     what.split_once(" by ")?.1.split_once(": ")
