@@ -16,6 +16,7 @@ mod plans;
 mod results;
 mod rows;
 mod stale;
+mod versions;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use shared::model::{ModelContacts, ModelLatest, ModelLedger, RowChange};
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
 use crate::timeline::Who;
+use versions::{keeps_newer, waited_for_flow};
 
 /// No effect is applied twice at its partner, whatever its guarantee.
 pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
@@ -106,6 +108,12 @@ pub(crate) const LATEST_WINS: &str = "latest-wins";
 pub(crate) const RESULT_OR_ASKED: &str = "result-or-asked";
 /// What a partner refused for our credentials is no attempt and kills no event: it waits.
 pub(crate) const KEY_FAULT_WAITS: &str = "key-fault-waits";
+/// No version of the code writes over a row of a newer format.
+pub(crate) const NEWER_KEPT: &str = "newer-kept";
+/// An event is not given up on for an unknown flow before it has waited for it.
+pub(crate) const FLOW_WAITED_FOR: &str = "flow-waited-for";
+/// What an effect does is not done under two of its names.
+pub(crate) const RENAMED_ONCE: &str = "renamed-once";
 /// A request that may be repeated does not undo what a newer event of its entity did.
 pub(crate) const NOT_UNDONE: &str = "not-undone";
 /// For one key with a window, an effect happens no more often than moments were sent that all lie farther apart than the
@@ -197,6 +205,8 @@ struct Known {
     /// The effects whose last answer was that our credentials are wrong, with the epoch of the worker that heard it
     /// and the attempts that its intent made.
     rejected: BTreeMap<String, (u64, u32)>,
+    /// The name of the effect that asked for each path of each partner.
+    asked_as: BTreeMap<(String, String), String>,
     /// When a call was intended, and whether its worker had stood still before.
     intended: Vec<(Timestamp, bool)>,
 }
@@ -283,6 +293,8 @@ impl Oracle {
             report(scheduler, self.waits(&change.after));
             report(scheduler, self.keeps_what_was_called(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
+            report(scheduler, keeps_newer(&change));
+            report(scheduler, waited_for_flow(&change, scheduler.now()));
         }
     }
 
