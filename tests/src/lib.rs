@@ -3,6 +3,7 @@
 //! - [`memory`]: the three functions over the models, on a virtual clock.
 //! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
+//! - [`formats`]: what every version stored and sent, which each later one reads.
 //! - [`fuzz`]: real payloads, spoiled at random, against what must hold whatever is sent.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
@@ -19,6 +20,7 @@
 mod cloud;
 mod contract;
 mod fixtures;
+mod formats;
 mod fuzz;
 mod limits;
 mod memory;

@@ -59,7 +59,7 @@ pub(crate) async fn perform(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Ef
 }
 
 async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) -> Performed {
-    let tried = row.effects.get(&effect.id).map_or(row.received_at, |entry| entry.since);
+    let tried = row.entry(effect).map_or(row.received_at, |entry| entry.since);
     let parts = match request_parts(work, row, effect, call).await {
         Ok(parts) => parts,
         Err(error) => return Performed::NotReady(error),

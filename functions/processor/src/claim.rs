@@ -1,5 +1,6 @@
 //! The claim: one conditional write gives the event to this worker, or says why not.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use shared::base::errors::WriteError;
@@ -7,27 +8,28 @@ use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
-use shared::limits::pressure::Permit;
+use shared::limits::pressure::{Deferral, DeferralReason, Permit};
 use shared::operate::metric::Fact;
 use tracing::{error, info, warn};
 
-use crate::ends::{bury, send_letter};
+use crate::ends::{bury, defer_on_queue, deferral_delay, send_letter};
 use crate::pause::{pause_of_flow, pause_of_integration};
 use crate::permits::enter_freely;
 use crate::run::run;
-use crate::work::{MessageFate, Permits, Run, Work};
+use crate::work::{MessageFate, NEWER_FORMAT_DELAY, Permits, Run, Work};
 
 /// Claims the event, and runs it to its end if the claim is won.
 pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     let first = flow.map(|flow| first_effects(work, flow)).unwrap_or_default();
-    let (first, permits): (Vec<String>, Vec<Option<Permit>>) = first.into_iter().unzip();
+    let (effects, permits): (Vec<&Effect>, Vec<Option<Permit>>) = first.into_iter().unzip();
+    let first = effects.iter().map(|effect| effect.ledger_name().to_owned()).collect();
     let (replay, wake, fingerprint) = (work.event.replay, work.event.wake, work.event.fingerprint.clone());
     let holder = format!("{:016x}", work.processor.chance.bits());
     let claim = Claim { now: work.now(), lease: work.processor.lease, holder, replay, wake, fingerprint, first };
     match work.processor.ledger.claim(&work.event.id, &claim).await {
         Ok(Ok(lease)) => {
             // Where the ledger knew of an effect already the claim intends none, and its permits are as nothing.
-            let permits = claim.first.iter().cloned().zip(permits).filter_map(|(id, permit)| Some((id, permit?)));
+            let permits = effects.iter().zip(permits).filter_map(|(effect, permit)| Some((effect.id.clone(), permit?)));
             settle(work, flow, lease, permits.collect()).await
         }
         Ok(Err(not_claimed)) => not_won(work, not_claimed, claim.now).await,
@@ -54,13 +56,16 @@ const LASTING_DELAY: Duration = Duration::from_secs(3600);
 
 /// The effects whose intents the claim may write, with the permits of those that call a partner: none where a partner
 /// might not be called now, or ever, because an intent without a call would be taken for a call.
-fn first_effects(work: &Work<'_>, flow: &Flow) -> Vec<(String, Option<Permit>)> {
+fn first_effects<'f>(work: &Work<'_>, flow: &'f Flow) -> Vec<(&'f Effect, Option<Permit>)> {
     let held_back = pause_of_flow(work, flow).is_some() || work.may_wait(flow) || work.misfit(flow).is_some();
-    if held_back || work.needs_preparation(flow) || work.in_safe_mode(flow) {
+    let first = flow.first_stage();
+    // Whether a replay does what is new, only the row says.
+    let has_new = work.event.is_replay() && first.iter().any(|effect| work.is_new(effect));
+    if held_back || has_new || work.needs_preparation(flow) || work.in_safe_mode(flow) {
         return Vec::new();
     }
-    let first = flow.first_stage().into_iter().map(|effect| Some((effect.id.clone(), unhindered(work, effect)?)));
-    first.collect::<Option<_>>().unwrap_or_default()
+    let permits = first.into_iter().map(|effect| Some((effect, unhindered(work, effect)?)));
+    permits.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// The permit of an effect, where it calls a partner, if nothing stands between the effect and its call: no limit, no
@@ -95,6 +100,13 @@ async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> Me
             Some(death) => send_letter(work, death.clone(), row.epoch).await,
             None => MessageFate::LeaveToRedeliver,
         },
+        NotClaimed::NewerFormat => {
+            let (event, flow, trace_id) = work.ids();
+            let told = "a newer version wrote the event's row; the message is left on the queue for that version";
+            warn!(event, flow, trace_id, "{told}");
+            work.count(Fact::NewerFormat);
+            MessageFate::RedeliverAfter(NEWER_FORMAT_DELAY)
+        }
         NotClaimed::NoRow => {
             let error = "the ledger has no row for this event".to_owned();
             let death = Death { reason: Reason::Orphaned, effect: None, error, attempts: 0, at: now };
@@ -121,17 +133,37 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease, permits: Per
             }
             None => run_in_its_mode(work, flow, lease, permits).await,
         },
-        None => {
-            let error = format!("there is no flow `{}`", work.event.flow);
-            let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);
-            bury(work, lease, None, reason, &error).await
-        }
+        None => wait_for_flow(work, lease).await,
     };
     ended.unwrap_or_else(|error| {
         let (event, flow, trace_id) = work.ids();
         warn!(event, flow, trace_id, %error, "ledger write failed; the message is left for redelivery");
         MessageFate::LeaveToRedeliver
     })
+}
+
+/// How long an event waits for a version of the code that has its flow, counted from its acceptance or its replay. A
+/// deploy and its roll-back take less.
+const UNKNOWN_FLOW_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How long an event waits at least before it is tried again in the hope of another version.
+const UNKNOWN_FLOW_WAIT: Duration = Duration::from_secs(30);
+
+/// Defers an event whose flow this version does not have: a newer container may have it. An event that has waited for
+/// [`UNKNOWN_FLOW_PATIENCE`] is parked, for its flow is gone.
+async fn wait_for_flow(work: &Work<'_>, mut lease: Lease) -> Result<MessageFate, WriteError> {
+    // The next claim sees a closed lease, and could not tell any more until when a lost worker may have called.
+    lease.date_lost_intents();
+    let waited = work.now().since(lease.row().queued_at);
+    if waited < UNKNOWN_FLOW_PATIENCE {
+        let deferral = Deferral { after: UNKNOWN_FLOW_WAIT, why: DeferralReason::UnknownFlow };
+        lease.withdraw_intents();
+        let delay = deferral_delay(deferral.after, waited, UNKNOWN_FLOW_PATIENCE, work.processor.chance.unit());
+        return defer_on_queue(work, lease, delay, deferral.why).await;
+    }
+    let error = format!("there is no flow `{}`", work.event.flow);
+    let reason = lease.row().reason_or_doubt(Reason::UnknownFlow);
+    bury(work, lease, None, reason, &error).await
 }
 
 /// Runs the event in the mode in which it was first tried: a partner rejects another body under our key.
@@ -144,9 +176,21 @@ async fn run_in_its_mode(
     if lease.row().effects.is_empty() && !lease.row().safe && work.in_safe_mode(flow) {
         lease.enter_safe_mode(work.now());
     }
+    let flow = &*effects_of(work, flow, &lease);
     if lease.row().safe {
         run(Run::new(work, &flow.clone().in_safe_mode(), lease, permits)).await
     } else {
         run(Run::new(work, flow, lease, permits)).await
+    }
+}
+
+/// The flow with the effects that are done for this event. A first try does all that is deployed; a replay leaves out
+/// what is new since the event was accepted, unless an operator said otherwise.
+fn effects_of<'f>(work: &Work<'_>, flow: &'f Flow, lease: &Lease) -> Cow<'f, Flow> {
+    let leaves_out = work.event.is_replay() && !lease.row().with_new;
+    if leaves_out && flow.effects.iter().any(|effect| work.is_new(effect)) {
+        Cow::Owned(flow.as_accepted(work.event.effects.as_deref()))
+    } else {
+        Cow::Borrowed(flow)
     }
 }

@@ -78,7 +78,7 @@ pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
         warn!(event, flow = flow_name, trace_id, %error, "{told}");
         return retry(Run { work, flow, lease, permits }, OUTAGE_DELAY).await;
     }
-    close(work, lease.succeed(flow.ttl, work.now())).await?;
+    close(work, lease.succeed(flow.retention(), work.now())).await?;
     count_settled(work, &flow.name, State::Succeeded);
     Ok(MessageFate::Done)
 }
@@ -113,11 +113,20 @@ async fn defer(run: Run<'_>, hindrance: &Hindrance) -> Result<MessageFate, Write
         }
         delay = UNTIL_KNOWN;
     }
-    let delay = delay.min(LONGEST_ON_QUEUE);
-    let (event, _, trace_id) = work.ids();
-    info!(event, flow = flow.name, trace_id, why = deferral.why.as_str(), "the event is deferred");
-    close(work, lease.defer(delay, deferral.why.as_str(), work.now())).await?;
-    work.count(Fact::Deferred(&flow.name, deferral.why));
+    defer_on_queue(work, lease, delay.min(LONGEST_ON_QUEUE), deferral.why).await
+}
+
+/// Lets the event stay on the queue for so long. Its intents are withdrawn.
+pub(crate) async fn defer_on_queue(
+    work: &Work<'_>,
+    lease: Lease,
+    delay: Duration,
+    why: DeferralReason,
+) -> Result<MessageFate, WriteError> {
+    let (event, flow, trace_id) = work.ids();
+    info!(event, flow, trace_id, why = why.as_str(), "the event is deferred");
+    close(work, lease.defer(delay, why.as_str(), work.now())).await?;
+    work.count(Fact::Deferred(flow, why));
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
@@ -131,7 +140,7 @@ async fn block(run: Run<'_>, guard: &str, facts: Value) -> Result<MessageFate, W
     if lease.row().in_doubt() {
         return bury(work, lease, None, Reason::UnknownOutcome, &format!("blocked by {guard}")).await;
     }
-    close(work, lease.block(guard, facts, flow.ttl, work.now())).await?;
+    close(work, lease.block(guard, facts, flow.retention(), work.now())).await?;
     count_settled(work, &flow.name, State::Noop);
     Ok(MessageFate::Done)
 }
@@ -224,7 +233,7 @@ fn count_settled(work: &Work<'_>, flow: &str, state: State) {
 /// A random part is added, so that events that were deferred together do not come back together. The longer an event
 /// has waited, the more seldom it comes: each time is one receive, of which the queue allows only so many, and a flow
 /// that is paused for a day must not use them up. But it comes once more before it is too old.
-fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: f64) -> Duration {
+pub(crate) fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: f64) -> Duration {
     let last_chance = max_age.saturating_sub(waited + LAST_CHANCE);
     let seldom = after.max((waited / 10).min(last_chance));
     let spread = seldom.clamp(Duration::from_secs(1), MAX_SPREAD).mul_f64(chance / 4.0);

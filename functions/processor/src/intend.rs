@@ -50,7 +50,7 @@ fn skip<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Result<bool, Stop<'r>>
     let Run { work, flow, lease, .. } = run;
     let mut skipped = false;
     for effect in effects {
-        if lease.row().effects.get(&effect.id).is_some_and(|entry| entry.in_doubt()) {
+        if lease.row().entry(effect).is_some_and(|entry| entry.in_doubt()) {
             continue;
         }
         if lease.row().safe && flow.skips_in_safe_mode(effect) {

@@ -60,5 +60,5 @@ pub(crate) fn give_up<'r>(run: &mut Run<'r>, effect: &'r Effect, reason: Reason,
 }
 
 fn entry<'e>(run: &'e Run<'_>, effect: &Effect) -> Option<&'e Entry> {
-    run.lease.row().effects.get(&effect.id)
+    run.lease.row().entry(effect)
 }

@@ -3,23 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::arrival::event::Event;
+use shared::arrival::event::{Event, NotReadable};
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
 use shared::ledger::queue::Received;
 use shared::operate::metric::Fact;
-use shared::operate::switchboard::InForce;
+use shared::operate::switchboard::{BoardProblem, InForce};
 use tracing::{info, warn};
 
 use crate::claim::claim;
 use crate::ends::bury_malformed;
 use crate::pause::pauses;
-use crate::work::{MessageFate, Processor, Work};
+use crate::work::{MessageFate, NEWER_FORMAT_DELAY, Processor, Work};
 
 /// Works on one message.
 pub async fn process(processor: &Processor, message: &Received, deadline: Timestamp) -> MessageFate {
-    let Ok(event) = serde_json::from_str::<Event>(&message.body) else {
-        return bury_malformed(processor, message).await;
+    let event = match Event::read(&message.body) {
+        Ok(event) => event,
+        Err(NotReadable::Malformed) => return bury_malformed(processor, message).await,
+        Err(NotReadable::NewerFormat(format)) => return leave_to_newer(processor, message, format),
     };
     let flow = processor.flows.flow(&event.flow);
     let board = board(processor, flow.filter(|_| event.wake > 0)).await;
@@ -41,6 +43,18 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     fate
 }
 
+/// Leaves a message of a newer version to that version.
+fn leave_to_newer(processor: &Processor, message: &Received, format: u32) -> MessageFate {
+    // The fields that this version knows may be there.
+    let known = serde_json::from_str::<Event>(&message.body).ok();
+    let (event, flow) = (known.as_ref().map(|e| e.id.as_str()), known.as_ref().map(|e| e.flow.as_str()));
+    let (message_id, trace_id) = (&message.message_id, known.as_ref().map(|e| e.trace.id()));
+    let told = "a newer version sent this message; it is left on the queue for that version";
+    warn!(message_id, event, flow, trace_id, format, "{told}");
+    processor.metrics.put(&Fact::NewerFormat);
+    MessageFate::RedeliverAfter(NEWER_FORMAT_DELAY)
+}
+
 /// The delay of a message while a container stands still: others may work on it meanwhile. A shorter one would use up
 /// the receives of the message before the switchboard is back.
 const STANDSTILL: Duration = Duration::from_secs(60);
@@ -57,7 +71,12 @@ async fn board(processor: &Processor, woken: Option<&Flow>) -> Arc<InForce> {
         problems.extend(more);
     }
     for problem in problems {
-        warn!(%problem, "the stored switchboard cannot be used; the last good one stays in force");
+        match problem {
+            BoardProblem::NotUnderstood { .. } => {
+                warn!(%problem, "a switch is not understood; what it names is paused in this container");
+            }
+            _ => warn!(%problem, "the stored switchboard cannot be used; the last good one stays in force"),
+        }
         processor.metrics.put(&Fact::BadSwitchboard);
     }
     board

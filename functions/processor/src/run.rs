@@ -49,7 +49,7 @@ pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
                 // What was done before is not written yet: that write comes with these intents. Whether they landed or
                 // not, the event's next row takes them back.
                 Err(WriteError::Unavailable(error)) => Some(keep_what_is_done(&run, &error)),
-                Err(error @ WriteError::Fenced) => return Err(error),
+                Err(error @ (WriteError::Fenced | WriteError::NewerFormat)) => return Err(error),
             },
             (Next::Call(effects), None) => call(&mut run, &effects).await?,
         };

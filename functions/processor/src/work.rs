@@ -15,7 +15,7 @@ use shared::effects::contact::{ContactId, Contacts};
 use shared::effects::enrichment::{Findings, Places};
 use shared::effects::request::Partners;
 use shared::flows::template::TemplateError;
-use shared::flows::{ContactRef, Flow, Flows, OverlongTimeout};
+use shared::flows::{ContactRef, Effect, Flow, Flows, OverlongTimeout};
 use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
 use shared::ledger::{Claims, Lease, Lines, Records};
 use shared::limits::budget::Budgets;
@@ -118,6 +118,10 @@ pub enum MessageFate {
     LeaveToRedeliver,
 }
 
+/// How long a message waits that only a newer version of the code may go on with. A deploy takes minutes, and after a
+/// roll-back a day of such waits fits into the receives that the queue allows.
+pub(crate) const NEWER_FORMAT_DELAY: Duration = Duration::from_secs(15 * 60);
+
 /// The time that an invocation keeps for its last writes.
 pub(crate) const LAST_WRITES: Duration = Duration::from_millis(500);
 
@@ -165,6 +169,11 @@ impl Work<'_> {
     /// Whether another event of the entity may wait, and goes first: the flow has its mark, or the event was woken itself.
     pub(crate) fn may_wait(&self, flow: &Flow) -> bool {
         self.event.wake > 0 || self.board.may_wait(&flow.name, self.now())
+    }
+
+    /// Whether the flow did not have this effect when it accepted the event. An event of an older version does not say.
+    pub(crate) fn is_new(&self, effect: &Effect) -> bool {
+        self.event.effects.as_deref().is_some_and(|accepted| effect.is_new_since(accepted))
     }
 
     /// Whether a flow's safe mode is on.

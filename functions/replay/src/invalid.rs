@@ -123,8 +123,8 @@ pub(crate) async fn send(
     if row_of_event.state == State::Queued {
         replay.queue.send(&Event { replay: row_of_event.replay, ..event }).await?;
     }
-    let ttl = replay.flows.remembered(&row.flow);
-    replay.records.replace(Some(&row), &replayed.handed_over(&row_of_event.id, ttl)).await?;
+    let retention = replay.flows.remembered(&row.flow);
+    replay.records.replace(Some(&row), &replayed.handed_over(&row_of_event.id, retention)).await?;
     if let Some(kept) = &kept {
         replay.records.forget(kept).await?;
     }

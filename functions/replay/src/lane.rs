@@ -138,7 +138,8 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
     Ok(Some(Duration::ZERO))
 }
 
-/// The record of a listed row, unless the row or its payload is gone, or the event is stale or still invalid.
+/// The record of a listed row, unless the row or its payload is gone, or the event is stale or still invalid. Of a flow
+/// that this version does not have, it does not know the partners, and so not their rates: such an event stays parked.
 pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Record>, Failure> {
     let record = match Record::read(&*replay.records, &row.id).await {
         Ok(record) => record,
@@ -146,6 +147,7 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
         Err(error) => return Err(error.into()),
     };
     let held_back = record.event.is_none()
+        || replay.flows.flow(&record.row.flow).is_none()
         || send_again::overtaken(replay, &record).await?.is_some()
         || record.row.is_invalid() && invalid::placed(replay, &record.row, record.event.as_ref()).await?.is_err();
     Ok((!held_back).then_some(record))
@@ -170,15 +172,21 @@ async fn next_page_or_end(replay: &Replay, batch: &Batch, rows: &[Row]) -> Resul
 /// batch may, never one more.
 async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Failure> {
     let now = replay.clock.now();
-    was_done(send_again::send(replay, record, |row| batch.again(row, now)).await)?;
-    Ok(())
+    match send_again::send(replay, record, |row| batch.again(row, now)).await {
+        // Only the newer version can replay it: the batch waits for a container of that version.
+        Err(RequeueError::Write(WriteError::NewerFormat)) => {
+            let why = "a newer version wrote the row of the batch's next event".into();
+            Err(Unavailable { port: "the lane", why }.into())
+        }
+        sent => Ok(was_done(sent).map(drop)?),
+    }
 }
 
 /// Whether the change was made: another writer may have been faster, or the change was declined.
 pub(crate) fn was_done(done: Result<Row, RequeueError>) -> Result<bool, Unavailable> {
     match done {
         Ok(_) => Ok(true),
-        Err(RequeueError::Declined(_) | RequeueError::Write(WriteError::Fenced)) => Ok(false),
+        Err(RequeueError::Declined(_) | RequeueError::Write(WriteError::Fenced | WriteError::NewerFormat)) => Ok(false),
         Err(RequeueError::Write(WriteError::Unavailable(unavailable))) => Err(unavailable),
     }
 }
@@ -204,8 +212,10 @@ fn jitter(replay: &Replay) -> Duration {
 }
 
 pub(crate) async fn read(replay: &Replay) -> Result<(Batches, u64), Failure> {
-    let stored = replay.batches.read().await?;
-    Ok(stored.map_or_else(Default::default, |stored| (Batches::read(&stored.text), stored.version)))
+    let Some(stored) = replay.batches.read().await? else { return Ok(Default::default()) };
+    let batches =
+        stored.to_change().map_err(|newer| format!("of the document of batches: {newer}")).and_then(Batches::read);
+    Ok((batches.map_err(|why| Unavailable { port: "the lane", why })?, stored.version))
 }
 
 /// Changes a batch under its document's version.

@@ -3,7 +3,7 @@
 use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
 use shared::adapters::lambda::{keep, received};
-use shared::arrival::event::Event;
+use shared::arrival::event::{Event, NotReadable};
 use shared::arrival::key;
 use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
@@ -30,7 +30,12 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
     }
     for letter in dead {
         let now = replay.clock.now();
-        let (event, otherwise) = event_of(&letter, now);
+        let Some((event, otherwise)) = event_of(&letter, now) else {
+            let message_id = &letter.message_id;
+            warn!(message_id, "a newer version sent this dead letter; it is left on the queue for that version");
+            kept.push(letter.message_id);
+            continue;
+        };
         let parked = match park(replay, &event, otherwise, now).await {
             Err(WriteError::Unavailable(error)) if error.is_lasting() => stand_in(replay, &letter, &event, now).await,
             parked => parked,
@@ -159,9 +164,13 @@ fn is_made_up(row: &Row, event: &Event) -> bool {
     }
 }
 
-fn event_of(letter: &Received, now: Timestamp) -> (Event, Reason) {
-    match serde_json::from_str(&letter.body) {
-        Ok(event) => (event, Reason::Orphaned),
-        Err(_) => (Event::malformed(&letter.message_id, &letter.body, now), Reason::Malformed),
+/// The event of a letter, and why it is dead if the ledger does not know it. `None` for a letter of a newer version.
+fn event_of(letter: &Received, now: Timestamp) -> Option<(Event, Reason)> {
+    match Event::read(&letter.body) {
+        Ok(event) => Some((event, Reason::Orphaned)),
+        Err(NotReadable::NewerFormat(_)) => None,
+        Err(NotReadable::Malformed) => {
+            Some((Event::malformed(&letter.message_id, &letter.body, now), Reason::Malformed))
+        }
     }
 }

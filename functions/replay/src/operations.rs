@@ -47,11 +47,17 @@ pub enum Operation {
         /// The most events of the plan.
         #[serde(default = "default_limit")]
         max: usize,
+        /// Whether the replay also does the effects that are new since the events were accepted.
+        #[serde(default)]
+        with_new: bool,
     },
     /// Replays exactly what a plan said.
     Apply {
         /// The plan's events, each with its hash.
         events: Vec<PlanSeen>,
+        /// Whether the plan was made with the effects that are new since the events were accepted.
+        #[serde(default)]
+        with_new: bool,
         /// The operator's name.
         by: String,
         /// The operator's reason.
@@ -95,6 +101,9 @@ pub enum Operation {
     Replay {
         /// The event's id.
         id: EventId,
+        /// Whether the replay also does the effects that are new since the event was accepted.
+        #[serde(default)]
+        with_new: bool,
         /// The operator's name.
         by: String,
         /// The operator's reason.
@@ -334,6 +343,10 @@ impl From<WriteError> for Failure {
             WriteError::Fenced => decline(
                 "another operator or worker changed it meanwhile: this change was not made; look again before you decide",
             ),
+            WriteError::NewerFormat => decline(
+                "a newer version of Ledgerline wrote it: this change was not made, for it would lose what that version \
+                 knows; finish the deploy, or ask again when the newer version is back",
+            ),
             WriteError::Unavailable(unavailable) => unavailable.into(),
         }
     }
@@ -365,8 +378,12 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
     match operation {
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
-        Operation::Plan { ids, only, max } => plans::plan_for_operator(replay, ids, &only, max).await,
-        Operation::Apply { events, by, reason } => plans::apply(replay, &events, SignOff::new(&by, &reason)?).await,
+        Operation::Plan { ids, only, max, with_new } => {
+            plans::plan_for_operator(replay, ids, &only, max, with_new).await
+        }
+        Operation::Apply { events, with_new, by, reason } => {
+            plans::apply(replay, &events, with_new, SignOff::new(&by, &reason)?).await
+        }
         Operation::Batch { only, max, rate, by, reason } => {
             lane::open(replay, only, max, rate, SignOff::new(&by, &reason)?).await
         }
@@ -374,8 +391,8 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::Schedule => schedule::run_schedule(replay).await,
         Operation::Wake => wake::wake_all(replay).await,
         Operation::Show { id } => show(replay, &id).await,
-        Operation::Replay { id, by, reason, version } => {
-            replay_one(replay, &id, SignOff::new(&by, &reason)?, version.as_deref()).await
+        Operation::Replay { id, with_new, by, reason, version } => {
+            replay_one(replay, &id, with_new, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Resolve { id, effect, verdict, by, reason, version } => {
             resolve(replay, &id, &effect, verdict, SignOff::new(&by, &reason)?, &version).await
@@ -403,13 +420,19 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
 
 async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
     let Record { row, event } = Record::read(&*replay.records, id).await?;
-    Ok(view::page(&row, event.as_ref()))
+    let mut page = view::page(&row, event.as_ref());
+    let older = replay.records.older(id).await?;
+    if !older.is_empty() {
+        page["older"] = json!(older.iter().map(|row| view::page(row, None)).collect::<Vec<_>>());
+    }
+    Ok(page)
 }
 
 /// Sends one event through the queue again.
 async fn replay_one(
     replay: &Replay,
     id: &EventId,
+    with_new: bool,
     sign_off: SignOff<'_>,
     seen: Option<&str>,
 ) -> Result<Value, Failure> {
@@ -421,7 +444,8 @@ async fn replay_one(
         return Ok(json!({"id": id, "state": next.state, "wake": next.wake}));
     }
     let now = replay.clock.now();
-    let next = send_again::send_again(replay, id, seen, |row| row.replayed(sign_off, now)).await?;
+    let replayed = |row: Row| Ok(row.replayed(sign_off, now)?.and_what_is_new(with_new));
+    let next = send_again::send_again(replay, id, seen, replayed).await?;
     info!(event = %next.id, replay = next.replay, by = sign_off.by, "the event is on its way through the queue again");
     Ok(view::replayed(id, &next))
 }
@@ -459,8 +483,8 @@ async fn drop_event(
     let now = replay.clock.now();
     let dropped = |row: Row| {
         row_version::check(&row, seen)?;
-        let ttl = replay.flows.remembered(&row.flow);
-        row.dropped(sign_off, ttl, now)
+        let retention = replay.flows.remembered(&row.flow);
+        row.dropped(sign_off, retention, now)
     };
     let kept = replay.records.kept(id).await?;
     let next = end(&*replay.records, id, dropped).await?;
@@ -483,25 +507,33 @@ async fn resolve(
 ) -> Result<Value, Failure> {
     let row = find(&*replay.records, id).await?;
     row_version::check(&row, Some(seen))?;
+    let effect = name_in_row(replay, &row, effect);
     let happened = match verdict {
         EffectVerdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
             return Err(decline(format!(
                 "the result has more than {MAX_RESULT} bytes: state the partner's id, not its record"
             )));
         }
-        EffectVerdict::Happened(result) => Some(with_needed_results(replay, &row, effect, result)?),
+        EffectVerdict::Happened(result) => Some(with_needed_results(replay, &row, &effect, result)?),
         EffectVerdict::DidNotHappen => None,
     };
-    let next = row.clone().resolved(effect, happened, sign_off, replay.clock.now())?;
+    let next = row.clone().resolved(&effect, happened, sign_off, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
     info!(event = %id, effect, by = sign_off.by, "an effect was resolved");
     Ok(view::page(&next, None))
 }
 
+/// The name under which the row knows an effect: operators may say the one that the flow has today.
+fn name_in_row(replay: &Replay, row: &Row, effect: &str) -> String {
+    let flow = replay.flows.flow(&row.flow).filter(|_| !row.effects.contains_key(effect));
+    let known = flow.and_then(|flow| flow.effects.iter().find(|known| known.id == effect));
+    known.map_or(effect, |known| row.name_of(known)).to_owned()
+}
+
 /// The result that an operator states, if it has what the effects after it need.
 fn with_needed_results(replay: &Replay, row: &Row, effect: &str, result: Value) -> Result<Value, Failure> {
     let flow = replay.flows.flow(&row.flow);
-    let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.id == effect));
+    let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.names().any(|name| name == effect)));
     let needed = effect.into_iter().flat_map(|effect| &effect.result).filter(|(_, at)| !at.optional);
     let missing: Vec<&str> =
         needed.map(|(name, _)| name.as_str()).filter(|name| result.get(name).is_none_or(Value::is_null)).collect();

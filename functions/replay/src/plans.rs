@@ -55,7 +55,7 @@ pub(crate) async fn taken_first(replay: &Replay, filter: &Filter, max: usize) ->
 }
 
 /// Plans a replay, for each event and each effect. Nothing is replayed.
-pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<PlannedEvent>, Failure> {
+pub(crate) async fn plan(replay: &Replay, ids: &[EventId], with_new: bool) -> Result<Vec<PlannedEvent>, Failure> {
     if ids.len() > MAX_LIMIT {
         return Err(decline(format!("a plan takes at most {MAX_LIMIT} events: name fewer")));
     }
@@ -64,7 +64,7 @@ pub(crate) async fn plan(replay: &Replay, ids: &[EventId]) -> Result<Vec<Planned
         let record = Record::read(&*replay.records, id).await?;
         let overtaken = send_again::overtaken(replay, &record).await?;
         plan.push(match record.row.is_invalid() {
-            false => plan_of_event(replay, record, overtaken),
+            false => plan_of_event(replay, record, overtaken, with_new),
             true => plan_of_invalid(replay, record, overtaken).await?,
         });
     }
@@ -77,20 +77,26 @@ pub(crate) async fn plan_for_operator(
     ids: Vec<EventId>,
     filter: &Filter,
     max: usize,
+    with_new: bool,
 ) -> Result<Value, Failure> {
     let (ids, more) = if ids.is_empty() { taken_first(replay, filter, max).await? } else { (ids, false) };
-    let plan = plan(replay, &ids).await?;
+    let plan = plan(replay, &ids, with_new).await?;
     let hashes: Vec<&str> = plan.iter().map(|event| event.hash.as_str()).collect();
     Ok(json!({"events": plan, "hash": fingerprint(&json!(hashes)), "more": more}))
 }
 
 /// Replays exactly what a plan said, or nothing at all.
-pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<'_>) -> Result<Value, Failure> {
+pub(crate) async fn apply(
+    replay: &Replay,
+    seen: &[PlanSeen],
+    with_new: bool,
+    sign_off: SignOff<'_>,
+) -> Result<Value, Failure> {
     if seen.is_empty() || seen.len() > MAX_LIMIT {
         return Err(decline(format!("name 1 to {MAX_LIMIT} events of a plan, each with its hash")));
     }
     let ids: Vec<EventId> = seen.iter().map(|event| event.id.clone()).collect();
-    let plan = plan(replay, &ids).await?;
+    let plan = plan(replay, &ids, with_new).await?;
     let changed: Vec<&PlannedEvent> =
         plan.iter().zip(seen).filter(|(now, seen)| now.hash != seen.hash).map(|(now, _)| now).collect();
     if !changed.is_empty() {
@@ -100,7 +106,7 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<
     }
     let mut applied = Vec::new();
     for planned in &plan {
-        applied.push(match apply_one(replay, planned, sign_off).await {
+        applied.push(match apply_one(replay, planned, with_new, sign_off).await {
             Ok(row) => view::replayed(&planned.id, &row),
             Err(failure) => failure.answer_for(&planned.id),
         });
@@ -111,12 +117,18 @@ pub(crate) async fn apply(replay: &Replay, seen: &[PlanSeen], sign_off: SignOff<
 
 /// Replays an event as it was planned a moment ago. An event that the plan holds back is not sent, even where a
 /// replay could clear it up; and the row may have changed since, for others act while the first of many are sent.
-async fn apply_one(replay: &Replay, planned: &PlannedEvent, sign_off: SignOff<'_>) -> Result<Row, Failure> {
+async fn apply_one(
+    replay: &Replay,
+    planned: &PlannedEvent,
+    with_new: bool,
+    sign_off: SignOff<'_>,
+) -> Result<Row, Failure> {
     if let Some(why) = &planned.blocked {
         return Err(decline(why));
     }
     let at = replay.clock.now();
-    Ok(send_again::send_again(replay, &planned.id, Some(&planned.version), |row| row.replayed(sign_off, at)).await?)
+    let replayed = |row: Row| Ok(row.replayed(sign_off, at)?.and_what_is_new(with_new));
+    Ok(send_again::send_again(replay, &planned.id, Some(&planned.version), replayed).await?)
 }
 
 /// The plan for an invalid event: that of the event that it stands for.
@@ -129,16 +141,24 @@ async fn plan_of_invalid(
         Ok(fit) => (Some(fit.event.clone()), fit.known_as(replay.clock.now()).or(overtaken)),
         Err(declined) => (None, Some(declined.to_string())),
     };
-    Ok(plan_of_event(replay, Record { event, ..record }, blocked))
+    // It is accepted by the flow of today, with all of its effects.
+    Ok(plan_of_event(replay, Record { event, ..record }, blocked, true))
 }
 
-fn plan_of_event(replay: &Replay, Record { row, event }: Record, held_back: Option<String>) -> PlannedEvent {
+fn plan_of_event(
+    replay: &Replay,
+    Record { row, event }: Record,
+    held_back: Option<String>,
+    with_new: bool,
+) -> PlannedEvent {
     let flow = replay.flows.flow(&row.flow);
+    let held_back = held_back.or_else(|| flow.is_none().then(|| unknown_flow(&row.flow)));
     let plan = flow.zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
     let effects = flow.into_iter().flat_map(|flow| &flow.effects);
     let steps = plan.iter().flat_map(|plan| &plan.steps);
     let fates = effects.zip(steps).map(|(effect, step)| match step.fate {
         Fate::Run if is_beyond_asking(replay, &row, effect) => (&effect.id, Fate::Unknown),
+        Fate::New if with_new => (&effect.id, Fate::Run),
         fate => (&effect.id, fate),
     });
     let unknown = fates.clone().find(|(_, fate)| *fate == Fate::Unknown).map(|(effect, _)| effect);
@@ -157,11 +177,16 @@ fn plan_of_event(replay: &Replay, Record { row, event }: Record, held_back: Opti
     PlannedEvent { id: row.id, flow: row.flow, state: row.state, version, steps, blocked, hash }
 }
 
+/// The sentence about an event whose flow this version does not have.
+fn unknown_flow(flow: &str) -> String {
+    format!("there is no flow `{flow}` in this version: deploy it and plan again, or `drop` the event")
+}
+
 /// Whether an earlier call of a failed effect may have happened, and its partner cannot be asked any more. A
 /// replay would not call it.
 fn is_beyond_asking(replay: &Replay, row: &Row, effect: &Effect) -> bool {
     let trust = |entry: &Entry| replay.flows.trust(effect, entry.since, replay.clock.now());
-    row.effects.get(&effect.id).is_some_and(|entry| entry.in_doubt() && trust(entry) == Guarantee::None)
+    row.entry(effect).is_some_and(|entry| entry.in_doubt() && trust(entry) == Guarantee::None)
 }
 
 /// Whether a replay would call every effect that is in doubt: no partner has forgotten our key.

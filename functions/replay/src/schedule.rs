@@ -22,14 +22,20 @@ const HEALING: [Reason; 2] = [Reason::AttemptsSpent, Reason::UnknownOutcome];
 /// The most replays of one event by the schedule. An event that three replays did not settle is left to an operator.
 const MAX_REPLAYS: u32 = 3;
 
+/// Sends a tick if a batch runs: its own tick may be lost.
+async fn drive_lane(replay: &Replay) -> Result<(), Failure> {
+    match read(replay).await?.0.running() {
+        Some(batch) => Ok(send_tick(replay, batch).await?),
+        None => Ok(()),
+    }
+}
+
 /// Does the schedule's work: it drives the lane on, sends the events whose senders crashed, turns expired questions
 /// into no-ops, and replays events that may succeed now.
 pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
     // A crash between a batch and its tick leaves a batch without a tick, and the queue forgets a tick
     // after two weeks. One tick too many is harmless: the next invocation deletes it.
-    if let Some(batch) = read(replay).await?.0.running() {
-        send_tick(replay, batch).await?;
-    }
+    let driven = drive_lane(replay).await;
     let now = replay.clock.now();
     let rows = both_ends(replay).await?;
     let mut sent = 0;
@@ -38,9 +44,10 @@ pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
     }
     let mut lapsed = 0;
     for row in rows.iter().filter(|row| row.has_lapsed(now)) {
-        let ttl = replay.flows.remembered(&row.flow);
-        lapsed += u32::from(was_done(end(&*replay.records, &row.id, |row| row.lapsed(ttl, now)).await)?);
+        let retention = replay.flows.remembered(&row.flow);
+        lapsed += u32::from(was_done(end(&*replay.records, &row.id, |row| row.lapsed(retention, now)).await)?);
     }
+    driven?;
     Ok(json!({"sent": sent, "lapsed": lapsed, "opened": open_healing_batches(replay, &rows).await?}))
 }
 

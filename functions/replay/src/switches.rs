@@ -44,7 +44,7 @@ async fn wake_resumed(replay: &Replay) -> Value {
 
 /// The switches that are on, the latest turns, and the newest batches.
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
-    let (board, version) = switchboard::read(&*replay.boards).await?;
+    let (board, version) = switchboard::look(&*replay.boards).await?;
     let (batches, waiting) = (lane::status(replay).await?, lists::waiting(replay, &board).await?);
     Ok(json!({"version": version, "board": board, "batches": batches, "waiting": waiting}))
 }

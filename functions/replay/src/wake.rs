@@ -95,7 +95,7 @@ pub(crate) async fn wake_one(replay: &Replay, row: &Row, sign_off: SignOff<'_>) 
     replay.records.replace(Some(row), &next).await?;
     let kept = replay.records.kept(&row.id).await?;
     let kept = kept.ok_or_else(|| decline(format!("{} has changed meanwhile: look again", row.id)))?;
-    replay.queue.send(&Event { wake: next.wake, ..kept }).await?;
+    replay.queue.send(&kept.again(next.replay, next.wake)).await?;
     Ok(next)
 }
 
@@ -239,8 +239,9 @@ async fn wake_and_send(replay: &Replay, rows: &[&Row], now: Timestamp) -> Result
 async fn woken(replay: &Replay, row: &Row, now: Timestamp) -> Result<Option<Event>, Unavailable> {
     let Ok(next) = row.clone().woken(None, now) else { return Ok(None) };
     match replay.records.replace(Some(row), &next).await {
-        Ok(()) => Ok(replay.records.kept(&row.id).await?.map(|kept| Event { wake: next.wake, ..kept })),
-        Err(WriteError::Fenced) => Ok(None),
+        Ok(()) => Ok(replay.records.kept(&row.id).await?.map(|kept| kept.again(next.replay, next.wake))),
+        // What a newer version wrote, a container of that version wakes.
+        Err(WriteError::Fenced | WriteError::NewerFormat) => Ok(None),
         Err(WriteError::Unavailable(unavailable)) => Err(unavailable),
     }
 }

@@ -83,8 +83,8 @@ pub enum CommandExit {
     Problems,
     /// The command line or a file is wrong: nothing was sent.
     Usage,
-    /// A change of the flow files makes old events new again.
-    ResetsDedup,
+    /// A change of the flow files can make an effect happen again, or be forgotten.
+    RiskyChange,
     /// The replay function declined the operation.
     Declined,
     /// AWS, the replay function, something that it needs, or the local cloud did not answer.
@@ -111,7 +111,7 @@ impl From<CommandExit> for ExitCode {
             CommandExit::Success => 0,
             CommandExit::Problems => 1,
             CommandExit::Usage => 2,
-            CommandExit::ResetsDedup => 3,
+            CommandExit::RiskyChange => 3,
             CommandExit::Declined => 4,
             CommandExit::Unreached => 5,
             CommandExit::PartlyDone => 6,

@@ -111,7 +111,7 @@ fn a_diff_tells_what_changed_and_takes_no_layout_for_a_change() {
 }
 
 #[test]
-fn a_diff_warns_when_old_events_become_new_again() {
+fn a_diff_warns_when_an_effect_could_happen_again_or_be_forgotten() {
     for (name, from, to) in [
         ("version", "key:\n  version: 1", "key:\n  version: 2"),
         ("fields", "    - id\n", "    - at\n"),
@@ -119,14 +119,27 @@ fn a_diff_warns_when_old_events_become_new_again() {
         ("bucket", "  fields:", "  bucket: {field: at, every: 5m}\n  fields:"),
         ("window", "  fields:", "  window: {field: at, within: 5m}\n  fields:"),
         ("name", "name: leads", "name: prospects"),
+        ("ttl", "ttl: 24h", "ttl: 12h"),
+        ("effect gone", "  - id: notify\n", "  - id: announce\n"),
+        ("guarantee", "guarantee: native", "guarantee: none"),
+        ("method", "method: PUT", "method: POST"),
+        ("order", "order_by: data.email", "order_by: id"),
     ] {
-        let folder = repository(&format!("resets-{name}"));
+        let folder = repository(&format!("risk-{}", name.replace(' ', "-")));
         edit(&folder.join("flows/leads.yaml"), from, to);
         let told = diff(&folder);
         assert_eq!(code(&told), 3, "{name}: {}", words(&told));
-        assert!(words(&told).contains("resets dedup"), "{name}");
+        assert!(words(&told).contains("risk: "), "{name}");
     }
-    let folder = repository("resets-file");
+    let folder = repository("risk-window");
+    edit(&folder.join("integrations.yaml"), "timeout: ", "key_window: 1h\n  timeout: ");
+    assert_eq!(code(&diff(&folder)), 3, "the default was a day");
+    let folder = repository("renamed");
+    edit(&folder.join("flows/leads.yaml"), "  - id: notify\n", "  - id: announce\n    was: [notify]\n");
+    let told = diff(&folder);
+    assert_eq!(code(&told), 0, "{}", words(&told));
+    assert!(words(&told).contains("effects.announce is the effect `notify` under another name"), "{}", words(&told));
+    let folder = repository("risk-file");
     std::fs::rename(folder.join("flows/leads.yaml"), folder.join("flows/prospects.yaml")).expect("a new name");
     assert_eq!(code(&diff(&folder)), 3);
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::key::{self, KeyError, Names};
 use super::window::Sighting;
+use crate::base::format::{self, FORMAT};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
@@ -13,6 +14,9 @@ use crate::flows::Flow;
 /// An event whose sender is verified and whose payload is trimmed to its schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
+    /// The format of the message. One of the version before formats had numbers has none.
+    #[serde(default = "format::unnumbered")]
+    pub format: u32,
     /// The event's id, derived from its key.
     pub id: EventId,
     /// The flow that acts on the event.
@@ -36,8 +40,21 @@ pub struct Event {
     /// The hash of the payload, by which the ledger knows it. A message of an older version has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// The names of the effects that the flow had when it accepted the event. A replay does no others unless an operator
+    /// says so. A message of an older version names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<Vec<String>>,
     /// The fields that the flow's schema lists.
     pub payload: Value,
+}
+
+/// The reason why a message or a kept payload is not worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotReadable {
+    /// It is no event.
+    Malformed,
+    /// A newer version of the code sent it, in this format. Only that version may go on with it.
+    NewerFormat(u32),
 }
 
 impl Event {
@@ -64,6 +81,7 @@ impl Event {
     ) -> Result<(Self, Option<Sighting>), KeyError> {
         let (id, sighting) = key::id_and_sighting(flow, &payload, names, received_at)?;
         let event = Event {
+            format: FORMAT,
             id,
             flow: flow.name.clone(),
             version,
@@ -74,6 +92,7 @@ impl Event {
             replay: 0,
             wake: 0,
             fingerprint: Some(key::fingerprint(&payload)),
+            effects: Some(flow.effects.iter().map(|effect| effect.ledger_name().to_owned()).collect()),
             payload,
         };
         Ok((event, sighting))
@@ -82,6 +101,7 @@ impl Event {
     /// The event that stands for a message which is no event, so that a record can be kept of it.
     pub fn malformed(message_id: &str, body: &str, now: Timestamp) -> Self {
         Event {
+            format: FORMAT,
             id: EventId::named(message_id),
             flow: "(malformed)".into(),
             version: 0,
@@ -92,6 +112,7 @@ impl Event {
             replay: 0,
             wake: 0,
             fingerprint: None,
+            effects: None,
             payload: Value::String(body.to_owned()),
         }
     }
@@ -100,7 +121,30 @@ impl Event {
     /// be read. It has the message's id, and the whole message as its payload.
     pub fn stand_in(&self, message_id: &str, body: &str) -> Self {
         let (id, payload) = (EventId::named(message_id), Value::String(body.to_owned()));
-        Event { id, payload, fingerprint: None, replay: 0, ..self.clone() }
+        Event { id, payload, fingerprint: None, replay: 0, wake: 0, ..self.clone() }
+    }
+
+    /// Reads a message.
+    pub fn read(body: &str) -> Result<Event, NotReadable> {
+        /// What a message of any later format has.
+        #[derive(Deserialize)]
+        struct Numbered {
+            format: u32,
+        }
+        let newer = |format: u32| (format > FORMAT).then_some(NotReadable::NewerFormat(format));
+        match serde_json::from_str::<Event>(body) {
+            Ok(event) => newer(event.format).map_or(Ok(event), Err),
+            Err(_) => {
+                let numbered = serde_json::from_str::<Numbered>(body).ok();
+                Err(numbered.and_then(|numbered| newer(numbered.format)).unwrap_or(NotReadable::Malformed))
+            }
+        }
+    }
+
+    /// The event as this version sends it again, under these numbers.
+    #[must_use]
+    pub fn again(&self, replay: u32, wake: u32) -> Event {
+        Event { format: FORMAT, replay, wake, ..self.clone() }
     }
 
     /// Whether the event was sent through the queue again.

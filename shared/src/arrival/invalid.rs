@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::event::Event;
 use super::key::{KeyError, Names};
 use super::window::Sighting;
+use crate::base::format::FORMAT;
 use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
@@ -47,6 +48,7 @@ impl InvalidBody {
     pub fn into_event(self, flow: &Flow, received_at: Timestamp, trace: Trace) -> Event {
         let id = self.event_id(flow);
         Event {
+            format: FORMAT,
             group: id.to_string(),
             id,
             flow: flow.name.clone(),
@@ -57,6 +59,7 @@ impl InvalidBody {
             replay: 0,
             wake: 0,
             fingerprint: None,
+            effects: None,
             payload: json!(self),
         }
     }

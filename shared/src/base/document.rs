@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::errors::{Unavailable, WriteError};
+use super::format::{FORMAT, newer};
 
 /// A document of its own kind, of which there is one.
 pub trait Document: Send + Sync {
@@ -18,8 +19,18 @@ pub trait Document: Send + Sync {
 pub struct Stored {
     /// The number of writes. It never goes back.
     pub version: u64,
+    /// The format that the document was written in.
+    pub format: u32,
     /// The document, as JSON.
     pub text: String,
+}
+
+impl Stored {
+    /// The document's text, to be changed and written again. What a newer version wrote is not: this version would drop
+    /// what it does not know.
+    pub fn to_change(&self) -> Result<&str, String> {
+        if self.format > FORMAT { Err(newer(self.format)) } else { Ok(&self.text) }
+    }
 }
 
 /// The store of one document.
@@ -29,6 +40,6 @@ pub trait DocumentStore<D: Document>: Send + Sync {
     async fn read(&self) -> Result<Option<Stored>, Unavailable>;
 
     /// Writes the document in the place of the version that was seen, 0 where there was none, and returns the
-    /// new version. `Fenced` if another writer was faster.
+    /// new version. `Fenced` if another writer was faster, `NewerFormat` if a newer version of the code wrote it.
     async fn put(&self, document: &D, seen: u64) -> Result<u64, WriteError>;
 }

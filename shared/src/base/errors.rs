@@ -34,6 +34,10 @@ pub enum WriteError {
     /// The row has changed: another writer has it. Nothing was written.
     #[error("another writer has changed the row meanwhile; nothing was written")]
     Fenced,
+    /// A newer version of the code wrote what is there. Nothing was written: fields that this version does not know would
+    /// be lost.
+    #[error("it was written by a newer version of Ledgerline; nothing was written")]
+    NewerFormat,
     /// The port did not answer: whether it wrote is unknown.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

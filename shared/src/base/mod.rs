@@ -2,6 +2,7 @@
 
 pub mod document;
 pub mod errors;
+pub mod format;
 pub mod id;
 pub mod machine;
 pub mod mask;

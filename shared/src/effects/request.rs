@@ -57,7 +57,7 @@ impl RequestParts<'_> {
     /// The request that calls the effect, under the same key each time, replays included.
     pub fn request(self) -> Result<PartnerRequest, TemplateError> {
         let Request { method, path, body } = &self.call.request;
-        let key = format!("{}/{}", self.event.id, self.effect.id);
+        let key = format!("{}/{}", self.event.id, self.row.name_of(self.effect));
         // A partner that takes no key gets no header.
         let header = Some(&self.integration.idempotency_header).filter(|name| !name.is_empty());
         let header = header.map(|name| (name.clone(), key));

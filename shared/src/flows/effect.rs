@@ -19,8 +19,13 @@ use crate::base::time::{DurationText, Timestamp};
 #[serde(try_from = "Written")]
 #[cfg_attr(feature = "schema", serde(into = "Written"))]
 pub struct Effect {
-    /// The effect's name within the flow. The ledger knows the effect by it.
+    /// The effect's name within the flow. The ledger knows the effect by it, unless the effect was renamed.
     pub id: String,
+    /// The names that the effect had before, the oldest first. The ledger and the partner go on knowing it by the oldest.
+    pub was: Vec<String>,
+    /// The renamed effects of the whole flow, each as a name in the ledger and the id of today: templates read results by
+    /// the id of today. The parser fills it in.
+    pub(in crate::flows) renamed: Vec<(String, String)>,
     /// The effect's action.
     pub action: Action,
     /// The condition under which the effect is done. For the effects that need it, a skipped effect counts as done.
@@ -86,8 +91,12 @@ pub struct Upsert {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// The effect's name within the flow. The ledger knows the effect by it.
+    /// The effect's name within the flow. The ledger knows the effect by it, unless the effect was renamed.
     id: String,
+    /// The names that the effect had before, the oldest first. It keeps its past and its key at the partner.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", serde(skip_serializing_if = "Vec::is_empty"))]
+    was: Vec<String>,
     /// The partner that is called, by its name in integrations.yaml.
     integration: Option<String>,
     /// The request that is sent.
@@ -117,7 +126,7 @@ impl TryFrom<Written> for Effect {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result, answers } =
+        let Written { id, was, integration, request, upsert, decide, when, needs, guarantee, lookup, result, answers } =
             written;
         let alone = guarantee.is_none() && lookup.is_none() && result.is_empty() && answers.is_empty();
         let ours = match (upsert, decide) {
@@ -139,14 +148,14 @@ impl TryFrom<Written> for Effect {
         // Upserts and decisions are idempotent by construction.
         let own = if matches!(action, Action::Call(_)) { Guarantee::None } else { Guarantee::Native };
         let guarantee = guarantee.unwrap_or(own);
-        Ok(Effect { id, action, when, needs, guarantee, lookup, result, answers })
+        Ok(Effect { id, was, renamed: Vec::new(), action, when, needs, guarantee, lookup, result, answers })
     }
 }
 
 #[cfg(feature = "schema")]
 impl From<Effect> for Written {
     fn from(effect: Effect) -> Self {
-        let Effect { id, action, when, needs, guarantee, lookup, result, answers } = effect;
+        let Effect { id, was, renamed: _, action, when, needs, guarantee, lookup, result, answers } = effect;
         let (call, upsert, decide) = match action {
             Action::Call(call) => (Some(call), None, None),
             Action::Upsert(upsert) => (None, Some(upsert), None),
@@ -154,11 +163,32 @@ impl From<Effect> for Written {
         };
         let guarantee = call.as_ref().map(|_| guarantee);
         let (integration, request) = call.map(|Call { integration, request }| (integration, request)).unzip();
-        Written { id, integration, request, upsert, decide, when, needs, guarantee, lookup, result, answers }
+        Written { id, was, integration, request, upsert, decide, when, needs, guarantee, lookup, result, answers }
     }
 }
 
 impl Effect {
+    /// The name by which the ledger and the partner know the effect: its oldest one. A version from before the renaming
+    /// may work on the same event, during the deploy or after a roll-back, and must find what was done.
+    pub fn ledger_name(&self) -> &str {
+        self.was.first().unwrap_or(&self.id)
+    }
+
+    /// Whether an event that was accepted with these effects did not have this one.
+    pub fn is_new_since(&self, accepted: &[String]) -> bool {
+        !self.names().any(|name| accepted.iter().any(|known| known == name))
+    }
+
+    /// The renamed effects of the effect's flow, each as a name in the ledger and the id of today.
+    pub fn renamed(&self) -> &[(String, String)] {
+        &self.renamed
+    }
+
+    /// Every name that the effect has or had.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.was.iter().chain([&self.id]).map(String::as_str)
+    }
+
     /// The names of the effect's results.
     pub fn results(&self) -> impl Iterator<Item = &str> {
         let own: &[&str] = match self.action {

@@ -55,7 +55,7 @@ pub use parse::{File, Problem, Problems};
 pub use safe_mode::{SafeMode, TightCap};
 pub use source::{Envelope, IdAt, Scheme, Source};
 
-use crate::base::retention::UNSETTLED_RETENTION;
+use crate::base::retention::{SettledRetention, UNSETTLED_RETENTION};
 use crate::base::time::DurationText;
 use crate::flows::retry::Policy;
 use crate::limits::pressure::Pressure;
@@ -86,9 +86,9 @@ impl Flows {
         self.flows.get(name)
     }
 
-    /// How long the key of an event of this flow is remembered after the event is settled.
-    pub fn remembered(&self, flow: &str) -> Duration {
-        self.flow(flow).map_or(UNSETTLED_RETENTION, |flow| flow.ttl)
+    /// How long an event of this flow is remembered after it is settled.
+    pub fn remembered(&self, flow: &str) -> SettledRetention {
+        self.flow(flow).map_or(UNSETTLED_RETENTION.into(), Flow::retention)
     }
 
     /// The flow that takes events of this type from this source.
@@ -228,6 +228,9 @@ pub struct Flow {
     /// How long a key is remembered.
     #[serde(with = "DurationText")]
     pub ttl: Duration,
+    /// How long people can see what became of a settled event. It is never shorter than `ttl`.
+    #[serde(default = "keep", with = "DurationText")]
+    pub keep: Duration,
     /// The greatest age of an event before it is given up on, counted from its acceptance or its replay.
     #[serde(default = "max_age", with = "DurationText")]
     pub max_age: Duration,
@@ -271,6 +274,14 @@ pub enum OnInvalid {
     Park,
 }
 
+/// How long people can see what became of an event, unless the flow says otherwise.
+fn keep() -> Duration {
+    Duration::from_secs(30 * 24 * 3600)
+}
+
+/// The longest time for which people can see what became of an event: a row holds results, and is paid for.
+pub(crate) const MAX_KEEP: Duration = Duration::from_secs(400 * 24 * 3600);
+
 /// The default maximum age. It is shorter than the queue's retention: a message that waits longer is lost.
 fn max_age() -> Duration {
     Duration::from_secs(24 * 3600)
@@ -281,6 +292,38 @@ fn auto_replay() -> bool {
 }
 
 impl Flow {
+    /// The flow, whose effects know which of them were renamed.
+    fn with_renamed(mut self) -> Self {
+        let renamed =
+            |effect: &Effect| effect.was.iter().map(|was| (was.clone(), effect.id.clone())).collect::<Vec<_>>();
+        let renamed: Vec<(String, String)> = self.effects.iter().flat_map(renamed).collect();
+        self.effects.iter_mut().for_each(|effect| effect.renamed.clone_from(&renamed));
+        self
+    }
+
+    /// The flow without the effects that an event did not have when it was accepted: a replay does what its sender was
+    /// promised. What is new stays undone until an operator says otherwise. An event of an older version names no effects,
+    /// and gets all.
+    #[must_use]
+    pub fn as_accepted(&self, accepted: Option<&[String]>) -> Flow {
+        let mut flow = self.clone();
+        let Some(accepted) = accepted else { return flow };
+        flow.effects.retain(|effect| !effect.is_new_since(accepted));
+        for effect in &mut flow.effects {
+            // Without a list an effect waits for the one before it, which may be gone: then for the one before that.
+            let needs = effect.needs.iter_mut();
+            needs.for_each(|needs| {
+                needs.retain(|need| self.effects.iter().any(|other| other.id == *need && !other.is_new_since(accepted)))
+            });
+        }
+        flow
+    }
+
+    /// How long an event of the flow is remembered after it is settled.
+    pub fn retention(&self) -> SettledRetention {
+        SettledRetention { key: self.ttl, row: self.keep.max(self.ttl) }
+    }
+
     /// The effects that an effect waits for: those that it names, or else the one before it.
     pub fn needs<'f>(&'f self, effect: &'f Effect) -> Vec<&'f str> {
         let before = self.effects.iter().take_while(|other| other.id != effect.id).last();

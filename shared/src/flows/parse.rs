@@ -7,7 +7,9 @@ use serde::{Deserialize, Deserializer};
 
 use super::answers::check_rules;
 use super::contract::Contract;
-use super::{Flow, Flows, approval, effect, enrich, guard, key, order, parse_error, safe_mode, template_reads};
+use super::{
+    Flow, Flows, MAX_KEEP, approval, effect, enrich, guard, key, order, parse_error, safe_mode, template_reads,
+};
 use crate::base::locate::{Place, locate};
 use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
 use crate::base::suggest::suggest;
@@ -100,7 +102,8 @@ impl Flows {
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
-        flows.flows = std::mem::take(&mut flows.flows).into_values().map(|flow| (flow.name.clone(), flow)).collect();
+        let read = std::mem::take(&mut flows.flows).into_values();
+        flows.flows = read.map(|flow| (flow.name.clone(), flow.with_renamed())).collect();
         Ok(flows)
     }
 
@@ -174,6 +177,10 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let what =
             "ttl must be at least 5m: the queue drops the same event for that long, even if its key is forgotten";
         wrong.push(Wrong::at("/ttl", what));
+    }
+    if flow.keep > MAX_KEEP {
+        let what = "keep must be at most 400d: every row holds results of partners, and is paid for";
+        wrong.push(Wrong::at("/keep", what));
     }
     wrong.extend(policy.into_iter().map(|wrong| wrong.under("/retry")));
     if flow.max_age >= QUEUE_RETENTION {

@@ -3,11 +3,10 @@
 //! The question carries the hash of the plan, and so does the answer: a plan that has changed since is asked
 //! about anew. The ledger records the question before Slack gets it, so that it is posted once.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::{Ask, Closed, Declined, Lease, Noop, Row, SignOff, State};
+use crate::base::retention::SettledRetention;
 use crate::base::time::Timestamp;
 
 impl Lease {
@@ -52,21 +51,23 @@ impl Row {
         let ask = self.open_ask(hash, now)?;
         ask.approved_by = Some(sign_off.by.to_owned());
         self.requeue(now);
+        // The human saw all that is done, what is new among it.
+        self.with_new = true;
         self.note(now, format!("approved by {sign_off}"));
         Ok(self)
     }
 
-    /// The row after a human rejected the plan. The ledger remembers the key for `ttl` from here.
+    /// The row after a human rejected the plan. The ledger remembers it for so long from here.
     pub fn rejected(
         mut self,
         hash: &str,
         sign_off: SignOff<'_>,
-        ttl: Duration,
+        retention: impl Into<SettledRetention>,
         now: Timestamp,
     ) -> Result<Self, Declined> {
         self.open_ask(hash, now)?;
         // The sender sees these facts. The history says who rejected the plan.
-        self.end_as_noop(json!({"rejected": true}), ttl, now);
+        self.end_as_noop(json!({"rejected": true}), retention.into(), now);
         self.note(now, format!("rejected by {sign_off}"));
         Ok(self)
     }
@@ -77,11 +78,11 @@ impl Row {
     }
 
     /// The row after its question expired without an answer.
-    pub fn lapsed(mut self, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
+    pub fn lapsed(mut self, retention: impl Into<SettledRetention>, now: Timestamp) -> Result<Self, Declined> {
         if !self.has_lapsed(now) {
             return Err(Declined(format!("{} has no question that has lapsed: nothing was changed", self.id)));
         }
-        self.end_as_noop(json!({"expired": true}), ttl, now);
+        self.end_as_noop(json!({"expired": true}), retention.into(), now);
         self.note(now, "noop: the approval expired without an answer");
         Ok(self)
     }
@@ -102,10 +103,10 @@ impl Row {
         Ok(ask)
     }
 
-    fn end_as_noop(&mut self, facts: serde_json::Value, ttl: Duration, now: Timestamp) {
+    fn end_as_noop(&mut self, facts: serde_json::Value, retention: SettledRetention, now: Timestamp) {
         self.state = State::Noop;
         self.noop = Some(Noop { guard: "approval".into(), facts });
-        self.expires_at = (now + ttl).secs();
+        self.retain(retention, now);
         self.unlist();
         self.next_epoch();
     }

@@ -197,9 +197,10 @@ impl Document for Batches {
 }
 
 impl Batches {
-    /// Reads the document. A document that is not readable counts as empty: the ledger knows what was replayed.
-    pub fn read(text: &str) -> Batches {
-        serde_json::from_str(text).unwrap_or_default()
+    /// Reads the document; the error says why it cannot be read. One that is not readable is never overwritten: it may
+    /// hold batches that another version runs.
+    pub fn read(text: &str) -> Result<Batches, String> {
+        serde_json::from_str(text).map_err(|error| format!("the document of batches cannot be read: {error}"))
     }
 
     /// The batches, the newest first.
@@ -271,7 +272,8 @@ mod tests {
         assert_eq!(batches.running().map(|batch| batch.id.as_str()), Some("1"));
         let stopped = batches.changed("1", |batch| batch.stop(ADA)).expect("it is there");
         assert_eq!(stopped.running().map(|batch| batch.id.as_str()), Some("3"));
-        assert_eq!(Batches::read(&stopped.text()), stopped);
+        assert_eq!(Batches::read(&stopped.text()), Ok(stopped.clone()));
+        assert!(Batches::read(r#"{"batches": []}"#).is_err(), "another version may know it");
         assert!(stopped.changed("99", |_| Ok(())).is_err(), "there is none");
     }
 

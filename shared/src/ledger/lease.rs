@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wait};
+use crate::base::retention::SettledRetention;
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
 
@@ -66,6 +67,8 @@ pub enum NotClaimed {
     Superseded,
     /// The ledger has no row for the event.
     NoRow,
+    /// A newer version of the code wrote the row: only that version may go on with the event.
+    NewerFormat,
 }
 
 impl Row {
@@ -169,7 +172,7 @@ impl Lease {
 
     /// The number of attempts of an effect.
     pub fn attempts(&self, effect: &Effect) -> u32 {
-        self.row.effects.get(&effect.id).map_or(0, |entry| entry.attempts)
+        self.row.entry(effect).map_or(0, |entry| entry.attempts)
     }
 
     /// Dates the intents of a worker that was lost: it may have made its calls until its lease ended. They are written
@@ -184,10 +187,10 @@ impl Lease {
     /// Records the intent to call an effect. A doubt about an earlier call stays until a call is done.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
-        let doubtful = self.row.effects.get(&effect.id).is_some_and(Entry::in_doubt);
+        let doubtful = self.row.entry(effect).is_some_and(Entry::in_doubt);
         self.set(effect, attempts, Progress::Intent, now);
         self.doubt_it(effect, if doubtful { Doubt::MayHaveHappened } else { Doubt::None });
-        self.intended.insert(effect.id.clone());
+        self.intended.insert(self.row.name_of(effect).to_owned());
     }
 
     /// Keeps the result of an enrichment, for every later try.
@@ -267,7 +270,7 @@ impl Lease {
     /// Records that the partner knows of no such call.
     pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
         self.record_failed(effect, "looked up: it did not happen", now);
-        self.row.effects.entry(effect.id.clone()).and_modify(|entry| entry.doubtful = false);
+        self.row.effects.entry(self.row.name_of(effect).to_owned()).and_modify(|entry| entry.doubtful = false);
     }
 
     /// Records that the outcome of the call is unknown, or its result.
@@ -277,10 +280,10 @@ impl Lease {
         self.doubt_it(effect, doubt);
     }
 
-    /// Closes the lease: every effect is done. The ledger remembers the key for `ttl` from here.
+    /// Closes the lease: every effect is done. The ledger remembers it for so long from here.
     #[must_use]
-    pub fn succeed(mut self, ttl: Duration, now: Timestamp) -> Closed {
-        self.row.expires_at = (now + ttl).secs();
+    pub fn succeed(mut self, retention: impl Into<SettledRetention>, now: Timestamp) -> Closed {
+        self.row.retain(retention.into(), now);
         self.close(State::Succeeded, "succeeded".into(), now)
     }
 
@@ -310,10 +313,16 @@ impl Lease {
         self.close(State::Waiting, what, now)
     }
 
-    /// Closes the lease: a guard blocks the event. The ledger remembers the key for `ttl` from here.
+    /// Closes the lease: a guard blocks the event. The ledger remembers it for so long from here.
     #[must_use]
-    pub fn block(mut self, guard: &str, facts: Value, ttl: Duration, now: Timestamp) -> Closed {
-        self.row.expires_at = (now + ttl).secs();
+    pub fn block(
+        mut self,
+        guard: &str,
+        facts: Value,
+        retention: impl Into<SettledRetention>,
+        now: Timestamp,
+    ) -> Closed {
+        self.row.retain(retention.into(), now);
         self.row.noop = Some(Noop { guard: guard.to_owned(), facts });
         self.close(State::Noop, format!("noop: {guard}"), now)
     }
@@ -338,24 +347,24 @@ impl Lease {
 
     fn came_to(&mut self, effect: &Effect, progress: Progress, now: Timestamp) {
         self.set(effect, self.attempts(effect), progress, now);
-        self.intended.remove(&effect.id);
+        self.intended.remove(self.row.name_of(effect));
     }
 
     fn set(&mut self, effect: &Effect, attempts: u32, progress: Progress, now: Timestamp) {
         self.row.step += 1;
-        let before = self.row.effects.get(&effect.id);
+        let name = self.row.name_of(effect).to_owned();
+        let before = self.row.effects.get(&name);
         let since = before.map_or(now, |entry| entry.since);
         let open = !matches!(progress, Progress::Done { .. });
         let (doubtful, happened) = before.map_or((false, false), |entry| (entry.doubtful, entry.happened));
         let (doubtful, happened) = (doubtful && open, happened && open);
         let spared = before.map_or(0, |entry| entry.spared);
-        let entry = Entry { attempts, since, at: now, doubtful, happened, spared, progress };
-        self.row.effects.insert(effect.id.clone(), entry);
+        self.row.effects.insert(name, Entry { attempts, since, at: now, doubtful, happened, spared, progress });
     }
 
     /// Adds to what is in doubt about an effect. Nothing but an outcome takes a doubt away.
     fn doubt_it(&mut self, effect: &Effect, doubt: Doubt) {
-        self.row.effects.entry(effect.id.clone()).and_modify(|entry| {
+        self.row.effects.entry(self.row.name_of(effect).to_owned()).and_modify(|entry| {
             entry.doubtful |= doubt != Doubt::None;
             entry.happened |= doubt == Doubt::ResultMissing;
         });

@@ -27,6 +27,7 @@
 mod row;
 mod dead_reason;
 pub(crate) mod json_text;
+mod stored_form;
 
 mod lease;
 mod next_step;

@@ -27,16 +27,17 @@ pub enum Next<'f> {
 impl Lease {
     /// The next step. An effect waits for the effects that it needs; an effect that is done is never done again.
     pub fn next<'f>(&self, flow: &'f Flow, flows: &Flows, now: Timestamp) -> Next<'f> {
-        let open: Vec<&Effect> = flow.effects.iter().filter(|effect| !self.is_done(&effect.id)).collect();
-        let ready = open.iter().filter(|effect| flow.needs(effect).iter().all(|need| self.is_done(need)));
+        let open: Vec<&Effect> = flow.effects.iter().filter(|effect| !self.is_done(effect)).collect();
+        let is_open = |need: &&str| open.iter().any(|effect| effect.id == *need);
+        let ready = open.iter().filter(|effect| !flow.needs(effect).iter().any(is_open));
         let next: Vec<Next<'f>> = ready.map(|effect| self.next_of(effect, flows, now)).collect();
         merge(next)
     }
 
     fn next_of<'f>(&self, effect: &'f Effect, flows: &Flows, now: Timestamp) -> Next<'f> {
-        let Some(entry) = self.row.effects.get(&effect.id) else { return Next::Intend(vec![effect]) };
+        let Some(entry) = self.row.entry(effect) else { return Next::Intend(vec![effect]) };
         match &entry.progress {
-            Progress::Intent if self.intended.contains(&effect.id) => Next::Call(vec![effect]),
+            Progress::Intent if self.intended.contains(self.row.name_of(effect)) => Next::Call(vec![effect]),
             // The worker that recorded the intent is gone. An intent without an outcome is unknown.
             Progress::Intent => self.doubt(effect, entry, WORKER_LOST, flows, now),
             Progress::Unknown { error } => self.doubt(effect, entry, error, flows, now),
@@ -58,8 +59,8 @@ impl Lease {
         }
     }
 
-    fn is_done(&self, effect: &str) -> bool {
-        let entry = self.row.effects.get(effect);
+    fn is_done(&self, effect: &Effect) -> bool {
+        let entry = self.row.entry(effect);
         entry.is_some_and(|entry| matches!(entry.progress, Progress::Done { .. } | Progress::Skipped))
     }
 }

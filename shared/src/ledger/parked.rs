@@ -1,18 +1,17 @@
 //! Operations on parked events: park, replay, drop, resolve.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{Death, Entry, Noop, Progress, Reason, Row, State};
 use crate::arrival::event::Event;
 use crate::base::id::EventId;
-use crate::base::retention::UNSETTLED_RETENTION;
+use crate::base::retention::{SettledRetention, UNSETTLED_RETENTION};
 use crate::base::time::Timestamp;
 
-/// The shards of the list of parked events, each a partition of the index of lists, so that an outage that parks a million events does not make
-/// one hot partition.
+/// The shards of the list of parked events, each a partition of the index of lists, so that an outage that parks a
+/// million events does not make one hot partition.
 pub const SHARDS: [&str; 16] =
     ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "pa", "pb", "pc", "pd", "pe", "pf"];
 
@@ -93,13 +92,13 @@ impl Row {
     }
 
     /// The replayed row of an invalid event, settled: the event that it stands for goes on under its own id. The
-    /// ledger forgets this row `ttl` from here.
+    /// ledger remembers this row for so long from its replay.
     #[must_use]
-    pub fn handed_over(mut self, to: &EventId, ttl: Duration) -> Self {
+    pub fn handed_over(mut self, to: &EventId, retention: impl Into<SettledRetention>) -> Self {
         self.state = State::Noop;
         self.noop = Some(Noop { guard: "on_invalid".into(), facts: json!({"replayed_as": to}) });
         self.unlist();
-        self.expires_at = (self.queued_at + ttl).secs();
+        self.retain(retention.into(), self.queued_at);
         self
     }
 
@@ -144,6 +143,7 @@ impl Row {
     pub fn replayed(mut self, sign_off: SignOff<'_>, now: Timestamp) -> Result<Self, Declined> {
         self.may_replay()?;
         self.requeue(now);
+        self.with_new = false;
         self.death = None;
         self.effects.values_mut().for_each(|entry| (entry.attempts, entry.spared) = (0, 0));
         let replay = self.replay;
@@ -151,8 +151,20 @@ impl Row {
         Ok(self)
     }
 
-    /// The row after an operator dropped the event. The ledger forgets it `ttl` from here.
-    pub fn dropped(mut self, sign_off: SignOff<'_>, ttl: Duration, now: Timestamp) -> Result<Self, Declined> {
+    /// The replayed row, whose replay also does the effects that are new since the event was accepted.
+    #[must_use]
+    pub fn and_what_is_new(mut self, with_new: bool) -> Self {
+        self.with_new = with_new;
+        self
+    }
+
+    /// The row after an operator dropped the event. The ledger remembers it for so long from here.
+    pub fn dropped(
+        mut self,
+        sign_off: SignOff<'_>,
+        retention: impl Into<SettledRetention>,
+        now: Timestamp,
+    ) -> Result<Self, Declined> {
         if !matches!(self.state, State::Dead | State::AwaitingApproval | State::Waiting) {
             let Row { id, state, .. } = &self;
             return Err(Declined(format!(
@@ -163,7 +175,7 @@ impl Row {
         self.state = State::Dropped;
         self.next_epoch();
         self.unlist();
-        self.expires_at = (now + ttl).secs();
+        self.retain(retention.into(), now);
         self.note(now, format!("dropped by {sign_off}"));
         Ok(self)
     }

@@ -37,6 +37,8 @@ pub enum Fate {
     Skip,
     /// The outcome of the effect is unknown.
     Unknown,
+    /// The flow did not have the effect when it accepted the event: a replay does it only if an operator says so.
+    New,
 }
 
 impl Fate {
@@ -46,6 +48,7 @@ impl Fate {
             Fate::Run => "run",
             Fate::Skip => "skip",
             Fate::Unknown => "unknown",
+            Fate::New => "new",
         }
     }
 }
@@ -67,7 +70,8 @@ impl Plan {
 }
 
 fn step(effect: &Effect, event: &Event, row: &Row) -> PlanStep {
-    let fate = match row.effects.get(&effect.id).map(|entry| &entry.progress) {
+    let fate = match row.entry(effect).map(|entry| &entry.progress) {
+        None if event.effects.as_deref().is_some_and(|accepted| effect.is_new_since(accepted)) => Fate::New,
         None | Some(Progress::Failed { .. }) => Fate::Run,
         Some(Progress::Done { .. } | Progress::Skipped) => Fate::Skip,
         Some(Progress::Intent | Progress::Unknown { .. }) => Fate::Unknown,

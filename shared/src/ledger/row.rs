@@ -9,7 +9,7 @@ use super::{Death, Reason, Wait, json_text};
 use crate::arrival::event::{Event, is_zero};
 use crate::arrival::key;
 use crate::base::id::EventId;
-use crate::base::retention::{QUEUE_RETENTION, UNSETTLED_RETENTION};
+use crate::base::retention::{QUEUE_RETENTION, SettledRetention, UNSETTLED_RETENTION};
 use crate::base::time::Timestamp;
 use crate::base::trace::Trace;
 use crate::flows::Effect;
@@ -101,6 +101,9 @@ pub struct Row {
     /// a key that it knows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
+    /// Whether a replay also does the effects that the flow did not have when it accepted the event: an operator said so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_new: bool,
     /// The question to a human, and its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Ask>,
@@ -111,7 +114,7 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
     /// The number of times that the event was sent through the queue again: replayed, or approved.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub replay: u32,
     /// The moment when the event was accepted or last replayed: its age counts from here.
     pub queued_at: Timestamp,
@@ -119,6 +122,10 @@ pub struct Row {
     pub history: Vec<Moment>,
     /// The end of the row's life, in seconds since the Unix epoch.
     pub expires_at: i64,
+    /// The end of the key's life, once the event is settled: a delivery after it is a new event. People see the row for
+    /// longer, as a rule. A row without it was settled by an older version, and its key lives as long as the row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_until: Option<i64>,
     /// The number of times that the event was woken since it was accepted or last replayed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wake: u32,
@@ -138,7 +145,7 @@ pub struct Row {
 }
 
 /// The ledger's entry for one effect.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The number of intents since the event was accepted or last replayed.
     pub attempts: u32,
@@ -148,16 +155,12 @@ pub struct Entry {
     pub at: Timestamp,
     /// Whether an earlier call may have happened, whatever the outcome of the last one. Such a call is repeated
     /// only while the partner remembers our key.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubtful: bool,
     /// Whether a call surely happened, but no answer had the result that the flow needs.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub happened: bool,
     /// The number of failed calls that were no attempts, because they only showed that the partner is down.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub spared: u32,
     /// How far the effect got.
-    #[serde(flatten)]
     pub progress: Progress,
 }
 
@@ -194,7 +197,7 @@ impl Entry {
 }
 
 /// How far an effect got.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Progress {
     /// A call was about to be made. Without a later record its outcome is unknown.
@@ -261,7 +264,7 @@ pub struct Noop {
 }
 
 /// One line of an event's history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The moment itself.
     pub at: Timestamp,
@@ -291,6 +294,7 @@ impl Row {
             effects: BTreeMap::new(),
             enrich: Map::new(),
             safe: false,
+            with_new: false,
             ask: None,
             noop: None,
             death: None,
@@ -298,6 +302,7 @@ impl Row {
             queued_at: now,
             history: vec![Moment { at: now, what: "accepted".into() }],
             expires_at: (now + UNSETTLED_RETENTION).secs(),
+            key_until: None,
             wake: event.wake,
             wait: None,
             place: None,
@@ -310,7 +315,18 @@ impl Row {
     /// sender repeats the event any more; or its message is lost. DynamoDB deletes expired items late, so a row that is
     /// there may be expired.
     pub fn forgotten(&self, now: Timestamp) -> bool {
-        (self.state.is_settled() && self.expires_at < now.secs()) || self.is_lost(now)
+        (self.state.is_settled() && self.key_until.unwrap_or(self.expires_at) < now.secs()) || self.is_lost(now)
+    }
+
+    /// Whether people may still want to see the row, although a new event of the same id may take its place.
+    pub fn is_kept_for_people(&self, now: Timestamp) -> bool {
+        self.state.is_settled() && self.expires_at >= now.secs()
+    }
+
+    /// Starts the end of the row's life: the event is settled.
+    pub(super) fn retain(&mut self, retention: SettledRetention, now: Timestamp) {
+        self.key_until = Some((now + retention.key).secs());
+        self.expires_at = (now + retention.row.max(retention.key)).secs();
     }
 
     /// Whether the queue has no message of the event any more, although no worker ever claimed it: it was never sent,
@@ -331,10 +347,37 @@ impl Row {
         self.replay == replay && self.wake == wake && fingerprint.is_none_or(same)
     }
 
+    /// The name of an effect's entry: where the row has one under any of the effect's names, that name; else the one by
+    /// which the ledger knows the effect. If a flow was renamed without `was` for a while, the row may have several: what
+    /// is done counts before what is in doubt, and that before the rest.
+    pub fn name_of<'n>(&self, effect: &'n Effect) -> &'n str {
+        let rank = |entry: &Entry| match entry.progress {
+            Progress::Done { .. } => 0,
+            _ if entry.in_doubt() => 1,
+            Progress::Skipped => 2,
+            _ => 3,
+        };
+        let known = effect.names().filter_map(|name| Some((rank(self.effects.get(name)?), name)));
+        known.min_by_key(|(rank, _)| *rank).map_or(effect.ledger_name(), |(_, name)| name)
+    }
+
+    /// The entry of an effect.
+    pub fn entry(&self, effect: &Effect) -> Option<&Entry> {
+        self.effects.get(self.name_of(effect))
+    }
+
     /// The values that a template of an effect may read.
     pub fn scope<'e>(&self, event: &'e Event, effect: &Effect) -> Scope<'e> {
-        let now = self.effects.get(&effect.id).map_or(self.received_at, |entry| entry.since);
-        Scope { now: now.to_string(), ..self.scope_of(event) }
+        let now = self.entry(effect).map_or(self.received_at, |entry| entry.since);
+        let mut scope = Scope { now: now.to_string(), ..self.scope_of(event) };
+        if let Value::Object(results) = &mut scope.effects {
+            for (was, id) in effect.renamed() {
+                if let Some(result) = results.get(was).cloned() {
+                    results.entry(id).or_insert(result);
+                }
+            }
+        }
+        scope
     }
 
     /// The values that a template may read which belongs to no effect.

@@ -53,6 +53,10 @@ pub trait Rows: Send + Sync {
     async fn row_from(&self, source: &str, id: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(self.row(id).await?.filter(|row| row.source == source))
     }
+
+    /// The rows of earlier events under the same key, the newest first: their keys had ended when the next one came, and
+    /// people may still want to see them.
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable>;
 }
 
 /// The ledger for operators: parked rows, kept payloads, and changes to both.

@@ -23,6 +23,12 @@ impl ModelCaps {
         Self { ledger, counters: Arc::default() }
     }
 
+    /// The same counters, beside the ledger of another version of the code: one that writes this format.
+    #[must_use]
+    pub fn in_format(&self, format: u32) -> Self {
+        Self { ledger: self.ledger.in_format(format), counters: Arc::clone(&self.counters) }
+    }
+
     /// The counters, by name.
     pub fn counters(&self) -> BTreeMap<String, Counter> {
         locked(&self.counters).clone()

@@ -8,19 +8,32 @@ use async_trait::async_trait;
 use super::locked;
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
+use crate::base::format::{FORMAT, UNNUMBERED};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::ledger::{
     Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, NotClaimed, Records, Row, Rows, WaitsFor,
 };
 
-/// The ledger in memory.
-#[derive(Clone, Debug, Default)]
-pub struct ModelLedger(Arc<Mutex<Table>>);
+/// The ledger in memory, as a version of the code sees it that writes one format.
+#[derive(Clone, Debug)]
+pub struct ModelLedger {
+    table: Arc<Mutex<Table>>,
+    format: u32,
+}
+
+impl Default for ModelLedger {
+    fn default() -> Self {
+        ModelLedger { table: Arc::default(), format: FORMAT }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Table {
     rows: BTreeMap<EventId, Row>,
+    /// The format that each row was last written in. What a newer one has and an older one lacks stands and falls with it.
+    formats: BTreeMap<EventId, u32>,
+    older: BTreeMap<EventId, Vec<Row>>,
     payloads: BTreeMap<EventId, Event>,
     lines: BTreeMap<Line, BTreeMap<(Timestamp, EventId), u32>>,
     /// The events that wait, or were woken and are not claimed yet.
@@ -36,107 +49,135 @@ pub struct RowChange {
     pub before: Option<Row>,
     /// The row after the write.
     pub after: Row,
+    /// The formats of the row before and after the write.
+    pub formats: (u32, u32),
 }
 
 impl Table {
-    fn write(&mut self, row: &Row) {
+    fn write(&mut self, row: &Row, format: u32) {
         if row.stands_in_line() {
             self.waiting.insert(row.id.clone());
         } else {
             self.waiting.remove(&row.id);
         }
         let before = self.rows.insert(row.id.clone(), row.clone());
-        self.changes.push(RowChange { before, after: row.clone() });
+        let format_before = self.formats.insert(row.id.clone(), format).unwrap_or(UNNUMBERED);
+        self.changes.push(RowChange { before, after: row.clone(), formats: (format_before, format) });
     }
 
-    fn hold(&mut self, row: &Row) -> Result<(), WriteError> {
+    fn is_newer(&self, id: &EventId, format: u32) -> bool {
+        self.formats.get(id).is_some_and(|written| *written > format)
+    }
+
+    fn hold(&mut self, row: &Row, format: u32) -> Result<(), WriteError> {
         let current = self.rows.get(&row.id).ok_or(WriteError::Fenced)?;
-        if current.epoch != row.epoch || current.step > row.step {
+        let held = current.epoch == row.epoch && current.step <= row.step;
+        if self.is_newer(&row.id, format) {
+            return Err(WriteError::NewerFormat);
+        }
+        if !held {
             return Err(WriteError::Fenced);
         }
-        self.write(row);
+        self.write(row, format);
         Ok(())
     }
 
-    fn replace(&mut self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
+    fn replace(&mut self, seen: Option<&Row>, next: &Row, format: u32) -> Result<(), WriteError> {
+        if self.is_newer(&next.id, format) {
+            return Err(WriteError::NewerFormat);
+        }
         let current = self.rows.get(&next.id);
         let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
         if !unchanged && current != Some(next) {
             return Err(WriteError::Fenced);
         }
-        self.write(next);
+        self.write(next, format);
         Ok(())
     }
 }
 
 impl ModelLedger {
+    /// The same ledger, as another version of the code sees it: one that writes this format.
+    #[must_use]
+    pub fn in_format(&self, format: u32) -> Self {
+        ModelLedger { table: Arc::clone(&self.table), format }
+    }
+
     /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
-        locked(&self.0).writes
+        locked(&self.table).writes
     }
 
     /// The rows, all of them.
     pub fn rows(&self) -> Vec<Row> {
-        locked(&self.0).rows.values().cloned().collect()
+        locked(&self.table).rows.values().cloned().collect()
     }
 
     /// Whether a write under this lease would land.
     pub(super) fn holds(&self, lease: &Lease) -> bool {
         let row = lease.row();
-        let table = locked(&self.0);
+        let table = locked(&self.table);
         table.rows.get(&row.id).is_some_and(|current| current.epoch == row.epoch && current.step <= row.step)
     }
 
     /// The row of an event.
     pub fn get(&self, id: &EventId) -> Option<Row> {
-        locked(&self.0).rows.get(id).cloned()
+        locked(&self.table).rows.get(id).cloned()
     }
 
     /// The kept payload of a parked event.
     pub fn payload(&self, id: &EventId) -> Option<Event> {
-        locked(&self.0).payloads.get(id).cloned()
+        locked(&self.table).payloads.get(id).cloned()
     }
 
     /// The writes that landed since the last call, in order.
     pub fn take_changes(&self) -> Vec<RowChange> {
-        std::mem::take(&mut locked(&self.0).changes)
+        std::mem::take(&mut locked(&self.table).changes)
     }
 
     /// Writes a row that its writer believes to hold. [`Claims::record`] and
     /// [`Claims::close`] do the same.
     pub fn hold(&self, row: &Row) -> Result<(), WriteError> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
-        table.hold(row)
+        table.hold(row, self.format)
     }
 
     /// Whether any event waits, or was woken and is not claimed yet.
     pub fn has_waiting(&self) -> bool {
-        !locked(&self.0).waiting.is_empty()
+        !locked(&self.table).waiting.is_empty()
     }
 
     /// The events in an entity's line, in order.
     pub fn line(&self, line: &Line) -> Vec<InLine> {
-        let table = locked(&self.0);
+        let table = locked(&self.table);
         let places = table.lines.get(line).into_iter().flatten();
         places.map(|((place, id), wake)| InLine { place: *place, id: id.clone(), wake: *wake }).collect()
     }
 
     /// Writes a row under no condition, as no adapter does.
     pub fn overwrite(&self, row: &Row) {
-        locked(&self.0).write(row);
+        locked(&self.table).write(row, self.format);
     }
 }
 
 #[async_trait]
 impl Admissions for ModelLedger {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         match table.rows.get(&row.id) {
             Some(current) if !current.forgotten(now) => Ok(Admission::Duplicate(Box::new(current.clone()))),
-            _ => {
-                table.write(row);
+            Some(_) if table.is_newer(&row.id, self.format) => {
+                Err(Unavailable { port: "the ledger", why: "a newer version wrote the row of this key".into() })
+            }
+            found => {
+                // What people may still want to see is put aside: a transaction of two writes.
+                if let Some(older) = found.filter(|found| found.is_kept_for_people(now)).cloned() {
+                    table.writes += 2;
+                    table.older.entry(row.id.clone()).or_default().insert(0, older);
+                }
+                table.write(row, self.format);
                 Ok(Admission::New)
             }
         }
@@ -154,9 +195,12 @@ impl Admissions for ModelLedger {
 #[async_trait]
 impl Claims for ModelLedger {
     async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         let Some(row) = table.rows.get(id).cloned() else { return Ok(Err(NotClaimed::NoRow)) };
+        if table.is_newer(id, self.format) {
+            return Ok(Err(NotClaimed::NewerFormat));
+        }
         if row.is_held_by(claim) {
             return Ok(Ok(Lease::recognised(row, claim)));
         }
@@ -164,7 +208,7 @@ impl Claims for ModelLedger {
             return Ok(Err(row.not_claimed(claim)));
         }
         let lease = Lease::won(row, claim);
-        table.write(lease.row());
+        table.write(lease.row(), self.format);
         Ok(Ok(lease))
     }
 
@@ -181,6 +225,10 @@ impl Claims for ModelLedger {
 impl Rows for ModelLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(self.get(id))
+    }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        Ok(locked(&self.table).older.get(id).cloned().unwrap_or_default())
     }
 }
 
@@ -202,16 +250,16 @@ impl Records for ModelLedger {
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         // A transaction of two writes.
         table.writes += 2;
-        table.replace(seen, next)?;
+        table.replace(seen, next, self.format)?;
         table.payloads.insert(event.id.clone(), event.clone());
         Ok(())
     }
 
     async fn keep(&self, event: &Event, _expires_at: i64) -> Result<(), Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         table.payloads.insert(event.id.clone(), event.clone());
         Ok(())
@@ -222,7 +270,7 @@ impl Records for ModelLedger {
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         if table.payloads.get(&event.id).is_some_and(|kept| (kept.replay, kept.wake) == (event.replay, event.wake)) {
             table.payloads.remove(&event.id);
@@ -231,19 +279,19 @@ impl Records for ModelLedger {
     }
 
     async fn replace(&self, seen: Option<&Row>, next: &Row) -> Result<(), WriteError> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
-        table.replace(seen, next)
+        table.replace(seen, next, self.format)
     }
 }
 
 #[async_trait]
 impl Lines for ModelLedger {
     async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError> {
-        let (row, mut table) = (closed.row(), locked(&self.0));
+        let (row, mut table) = (closed.row(), locked(&self.table));
         // A transaction of three writes.
         table.writes += 3;
-        table.hold(row)?;
+        table.hold(row, self.format)?;
         table.payloads.insert(event.id.clone(), event.clone());
         if let Some(InLine { place, id, wake }) = row.in_line() {
             table.lines.entry(Line::of(event)).or_default().insert((place, id), wake);
@@ -260,7 +308,7 @@ impl Lines for ModelLedger {
     }
 
     async fn leave(&self, line: &Line, place: &InLine) -> Result<(), Unavailable> {
-        let mut table = locked(&self.0);
+        let mut table = locked(&self.table);
         table.writes += 1;
         if let Some(places) = table.lines.get_mut(line) {
             places.retain(|key, wake| *key != (place.place, place.id.clone()) || *wake > place.wake);
@@ -274,7 +322,7 @@ impl Lines for ModelLedger {
             row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
                 && row.listed_at.is_some_and(|at| at <= until)
         };
-        let table = locked(&self.0);
+        let table = locked(&self.table);
         let rows = table.waiting.iter().filter_map(|id| table.rows.get(id));
         let mut rows: Vec<&Row> = rows.filter(|row| waits(row)).collect();
         rows.sort_by_key(|row| (row.listed_at, row.place));

@@ -87,8 +87,8 @@ pub async fn decide(
         }
         ApprovalAnswer::Reject => {
             let rejected = |row: Row| {
-                let ttl = flows.remembered(&row.flow);
-                row.rejected(hash, sign_off, ttl, now)
+                let retention = flows.remembered(&row.flow);
+                row.rejected(hash, sign_off, retention, now)
             };
             end(records, id, rejected).await
         }

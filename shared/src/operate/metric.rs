@@ -44,6 +44,8 @@ pub enum Fact<'f> {
     StoodStill,
     /// The newest switchboard cannot be used: the last good one stays in force.
     BadSwitchboard,
+    /// A message or a row was left alone, because a newer version of the code wrote it.
+    NewerFormat,
 }
 
 /// One metric of a fact.
@@ -70,7 +72,7 @@ impl Fact<'_> {
             Fact::Called(integration, ..) | Fact::Breaker(integration, _) | Fact::OverlongTimeout(integration) => {
                 vec![("Integration", integration)]
             }
-            Fact::BadSwitchboard | Fact::StoodStill | Fact::Unreadable => vec![],
+            Fact::BadSwitchboard | Fact::NewerFormat | Fact::StoodStill | Fact::Unreadable => vec![],
         }
     }
 
@@ -98,6 +100,7 @@ impl Fact<'_> {
             Fact::Unreadable => vec![one("UnreadableRows")],
             Fact::StoodStill => vec![one("StoodStill")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
+            Fact::NewerFormat => vec![one("NewerFormat")],
         }
     }
 }

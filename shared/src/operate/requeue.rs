@@ -74,7 +74,7 @@ impl Record {
             records.replace(Some(&row), &next).await?;
             next
         };
-        queue.send(&Event { replay: next.replay, wake: next.wake, ..kept.clone() }).await?;
+        queue.send(&kept.again(next.replay, next.wake)).await?;
         records.forget(&kept).await?;
         Ok(next)
     }

@@ -94,7 +94,8 @@ impl SimWorld {
 
     pub(crate) fn running(&self) -> impl Iterator<Item = Batch> {
         let stored = block_on(self.models.batches.read()).expect("the model answers");
-        let batches = stored.map(|stored| Batches::read(&stored.text)).unwrap_or_default();
+        let batches =
+            stored.map(|stored| Batches::read(&stored.text).expect("a document of batches")).unwrap_or_default();
         batches.all().to_vec().into_iter().filter(|batch| batch.progress == BatchProgress::Running)
     }
 
@@ -141,7 +142,7 @@ impl SimWorld {
     fn plan(&self) -> Option<Operation> {
         self.first_parked()?;
         let max = 1 + self.index(3);
-        Some(Operation::Plan { ids: Vec::new(), only: Filter::default(), max })
+        Some(Operation::Plan { ids: Vec::new(), only: Filter::default(), max, with_new: false })
     }
 
     /// An operator has made a plan.
@@ -157,7 +158,7 @@ impl SimWorld {
 
     fn apply(&self, number: usize) -> Option<Operation> {
         let HeldPlan { name, events } = self.operators[number].plan.clone()?;
-        Some(Operation::Apply { events, by: "ada".into(), reason: name })
+        Some(Operation::Apply { events, by: "ada".into(), reason: name, with_new: false })
     }
 
     fn first_parked(&self) -> Option<Row> {

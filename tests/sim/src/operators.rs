@@ -183,16 +183,17 @@ impl SimWorld {
                 let version = format!("{}.{}", row.epoch, row.step);
                 Operation::Resolve { id, effect: effect.clone(), verdict, by, reason, version }
             }
-            None => Operation::Replay { id, by, reason, version: None },
+            None => Operation::Replay { id, by, reason, version: None, with_new: false },
         }
     }
 
     /// The operation as the product takes it. What a human approves is told to the oracle as it was seen.
     fn as_understood(&self, mut operation: Operation) -> Operation {
-        if let (Operation::Apply { events, by, reason }, Handling::AnyPlan) = (&operation, self.setup.mutation.handling)
+        if let (Operation::Apply { events, by, reason, .. }, Handling::AnyPlan) =
+            (&operation, self.setup.mutation.handling)
         {
             let (id, by, reason) = (events[0].id.clone(), by.clone(), reason.clone());
-            return Operation::Replay { id, by, reason, version: None };
+            return Operation::Replay { id, by, reason, version: None, with_new: false };
         }
         if let Operation::Approve { questions, .. } = &mut operation {
             for question in questions {

@@ -46,6 +46,8 @@ pub struct RunSetup {
     pub(crate) scenario: Arc<Scenario>,
     /// The versions of the flows that are deployed, one after the other.
     pub versions: Vec<FlowsVersion>,
+    /// Whether the newest version's code writes rows in a format that the one before leaves alone.
+    pub formats: bool,
     pub(crate) senders: Vec<Sender>,
     /// What every choice within the run is drawn from.
     pub seed: u64,

@@ -83,6 +83,7 @@ impl Simulation {
         RunSetup {
             scenario: Arc::clone(scenario),
             versions,
+            formats: seed % 8 == 5,
             senders,
             seed,
             plan: FaultPlan::Random,
@@ -113,6 +114,7 @@ impl Simulation {
         Some(RunSetup {
             scenario: Arc::clone(scenario),
             versions: scenario.versions[..1].to_vec(),
+            formats: false,
             senders: vec![sender(0), sender(1)],
             seed: 1,
             plan,

@@ -72,11 +72,28 @@ impl SimWorld {
                 let again = self.scheduler.between(Duration::from_secs(1), Duration::from_secs(8));
                 self.later(again, Actor::Sender(number));
             }
+            // A version that does not have the flow takes none of its events. The one before may come back.
+            Err(Rejection::UnknownType) if !self.is_for_good(number) => {
+                self.scheduler.note(Who::Sender(number), "hears", "", "no such flow", None);
+            }
             Err(rejection) => {
                 let seen = format!("sender-{number}: {rejection}");
                 self.scheduler.violated(BrokenInvariant { invariant: GOOD_EVENTS_TAKEN, seen });
             }
         }
+    }
+}
+
+impl SimWorld {
+    /// Whether every version takes what this sender sends.
+    fn is_for_good(&self, number: usize) -> bool {
+        let post = &self.setup.senders[number].posts[0];
+        let named = |flows: &Flows| {
+            let told = || flows.source(&post.source)?.type_at.of(&post.body)?.as_str();
+            let event_type = post.event_type.as_deref().or_else(told);
+            event_type.is_some_and(|event_type| flows.route(&post.source, event_type).is_some())
+        };
+        self.setup.versions.iter().all(|version| named(&version.flows))
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct ContainerStart {
     pub(crate) seat: Seat,
     pub(crate) models: Models,
     pub(crate) version: FlowsVersion,
+    /// The format that the container's version of the code writes.
+    pub(crate) format: u32,
     pub(crate) skew_millis: i64,
     pub(crate) mood: f64,
     pub(crate) opening: Option<OpeningConduct>,
@@ -127,6 +129,7 @@ impl ContainerStart {
     fn tables(&self) -> SimTables {
         let Models { limits, pressure, budgets, caps, board, contacts, latest, batches, secrets, .. } =
             self.models.clone();
+        let caps = caps.in_format(self.format);
         SimTables {
             seat: self.seat.clone(),
             limits,
@@ -143,7 +146,8 @@ impl ContainerStart {
 
     fn ports(&self) -> ContainerPorts {
         let (seat, models) = (&self.seat, &self.models);
-        let ledger = SimLedger { seat: seat.clone(), ledger: models.ledger.clone(), rules: self.mutation.rules };
+        let ledger =
+            SimLedger { seat: seat.clone(), ledger: models.ledger.in_format(self.format), rules: self.mutation.rules };
         let queue = SimQueue { seat: seat.clone(), queue: models.events.clone() };
         let tables = self.tables();
         let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone() };

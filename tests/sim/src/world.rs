@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::base::format::FORMAT;
 use shared::base::time::Timestamp;
 use shared::flows::Flows;
 use shared::model::{
@@ -181,10 +182,7 @@ impl SimWorld {
             Actor::Wake => self.wake(),
             Actor::Events => self.receive_events(),
             Actor::Letters => self.receive_letters(),
-            Actor::Deploy => {
-                self.deployed = self.setup.versions.len() - 1;
-                self.scheduler.note(Who::Cloud, "deploy", "", "the next version", None);
-            }
+            Actor::Deploy => self.deploy(),
             Actor::Redelivery => self.redeliver(),
             Actor::Platform(who, number) => {
                 let running = self.containers.get(&who).and_then(|container| container.busy.as_ref());
@@ -193,6 +191,20 @@ impl SimWorld {
                     self.lose(who);
                 }
             }
+        }
+    }
+
+    /// The next version is deployed, or rolled back: containers that start from here on have it. In the end the newest
+    /// one is there, for only that one may go on with what it wrote.
+    fn deploy(&mut self) {
+        let newest = self.setup.versions.len() - 1;
+        let rolled_back = self.deployed == newest;
+        self.deployed = if rolled_back { 0 } else { newest };
+        let what = if rolled_back { "the version before" } else { "the next version" };
+        self.scheduler.note(Who::Cloud, "deploy", "", what, None);
+        if rolled_back || (!self.scheduler.healed() && self.scheduler.happens(0.5)) {
+            let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(600));
+            self.later(next, Actor::Deploy);
         }
     }
 
@@ -311,6 +323,7 @@ impl SimWorld {
             seat: Seat { scheduler: Arc::clone(&self.scheduler), oracle: Arc::clone(&self.oracle), who },
             models: self.models.clone(),
             version: self.setup.versions[self.deployed].clone(),
+            format: FORMAT + u32::from(self.deployed > 0 && self.setup.formats),
             skew_millis,
             mood: self.setup.profile.partner,
             opening: self.setup.opening,

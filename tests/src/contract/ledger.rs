@@ -9,7 +9,7 @@ use shared::arrival::event::Event;
 use shared::arrival::key::fingerprint;
 use shared::base::errors::WriteError;
 use shared::base::id::EventId;
-use shared::base::retention::QUEUE_RETENTION;
+use shared::base::retention::{QUEUE_RETENTION, SettledRetention};
 use shared::base::time::Timestamp;
 use shared::flows::{Effect, Flow};
 use shared::ledger::{Admission, Admissions, Claim, Claims, Lease, NotClaimed, Reason, Records, Row, State};
@@ -35,6 +35,7 @@ on_model_and_emulator!(
     of_many_at_once_one_is_admitted,
     a_row_is_its_own_sources_alone,
     a_forgotten_key_is_admitted_again_and_an_open_event_never,
+    a_row_is_kept_for_people_when_its_key_is_used_again,
     what_was_never_claimed_is_admitted_again_once_its_message_is_lost,
     a_claim_records_the_first_intent,
     a_claim_on_an_event_with_effects_leaves_them_alone,
@@ -174,6 +175,38 @@ async fn a_forgotten_key_is_admitted_again_and_an_open_event_never(ledger: impl 
     assert!(matches!(ledger.admit(&again, NOW + ttl).await, Ok(Admission::Duplicate(_))));
     assert_eq!(ledger.admit(&again, NOW + ttl + Duration::from_secs(1)).await, Ok(Admission::New));
     assert_eq!(row(&ledger, &done.id).await, again, "nothing of the old row is left");
+}
+
+async fn a_row_is_kept_for_people_when_its_key_is_used_again(ledger: impl Ledger) {
+    let (hour, month) = (Duration::from_secs(3600), Duration::from_secs(30 * 24 * 3600));
+    let retention = SettledRetention { key: hour, row: month };
+    let event = admitted(&ledger, "kept").await;
+    let closed = claimed(&ledger, &event, NOW).await.succeed(retention, NOW);
+    ledger.close(&closed).await.expect("a held lease");
+    let again = |at| Row::admitted(&event, at);
+    let (early, late) = (NOW + hour, NOW + hour + Duration::from_secs(1));
+    assert!(matches!(ledger.admit(&again(early), early).await, Ok(Admission::Duplicate(_))));
+    assert_eq!(ledger.older(&event.id).await, Ok(vec![]));
+    assert_eq!(ledger.admit(&again(late), late).await, Ok(Admission::New), "the key is free");
+    assert_eq!(row(&ledger, &event.id).await, again(late), "nothing of the old row is left in its place");
+    assert_eq!(ledger.older(&event.id).await, Ok(vec![closed.row().clone()]), "people find it");
+
+    // An invalid one, with its payload, does the same.
+    let closed = claimed(&ledger, &event, late).await.succeed(retention, late);
+    ledger.close(&closed).await.expect("a held lease");
+    let parked = Row::invalid(&event, "no email".into(), late + 2 * hour);
+    assert_eq!(ledger.admit_parked(&parked, &event, late + 2 * hour).await, Ok(true));
+    assert_eq!(ledger.older(&event.id).await.expect("an answer").len(), 2, "the newest first");
+    assert_eq!(ledger.older(&event.id).await.expect("an answer")[0], *closed.row());
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event.clone())));
+
+    // When nobody wants to see it any more, it is replaced in one write.
+    let gone = admitted(&ledger, "gone").await;
+    let closed = claimed(&ledger, &gone, NOW).await.succeed(retention, NOW);
+    ledger.close(&closed).await.expect("a held lease");
+    let later = NOW + month + Duration::from_secs(1);
+    assert_eq!(ledger.admit(&Row::admitted(&gone, later), later).await, Ok(Admission::New));
+    assert_eq!(ledger.older(&gone.id).await, Ok(vec![]));
 }
 
 async fn a_claim_records_the_first_intent(ledger: impl Ledger) {

@@ -6,6 +6,7 @@
 mod budgets;
 mod caps;
 mod contacts;
+mod formats;
 mod latest;
 mod ledger;
 mod limits;

@@ -329,8 +329,13 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
     let letters = arena.queues.receive_dead().await;
     assert_eq!(park_batch(&replay, letters.iter().map(Delivered::received).collect()).await, Vec::<String>::new());
     arena.partner.desk().broken = Vec::new();
-    let again =
-        Operation::Replay { id: event.id.clone(), by: "ada".into(), reason: "it is back".into(), version: None };
+    let again = Operation::Replay {
+        id: event.id.clone(),
+        by: "ada".into(),
+        reason: "it is back".into(),
+        version: None,
+        with_new: false,
+    };
     operate(&replay, again).await.expect("it can be replayed");
     arena.drain(&container).await;
 

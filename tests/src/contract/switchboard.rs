@@ -8,6 +8,7 @@ use serde_json::json;
 use shared::adapters::aws::{DynamoDocument, aws};
 use shared::base::document::{Document as _, DocumentStore, Stored};
 use shared::base::errors::{Unavailable, WriteError};
+use shared::base::format::FORMAT;
 use shared::ledger::SignOff;
 use shared::model::ModelDocument;
 use shared::operate::switchboard::{self, Board, BoardProblem, Subject, Switchboard, Turn};
@@ -46,7 +47,10 @@ async fn what_was_put_is_read_with_its_version(boards: impl DocumentStore<Board>
     for version in 1..=3 {
         let board = attempts(version);
         assert_eq!(boards.put(&board, u64::from(version) - 1).await, Ok(u64::from(version)));
-        assert_eq!(boards.read().await, Ok(Some(Stored { version: version.into(), text: board.text() })));
+        assert_eq!(
+            boards.read().await,
+            Ok(Some(Stored { version: version.into(), format: FORMAT, text: board.text() }))
+        );
     }
 }
 

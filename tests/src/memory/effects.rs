@@ -211,7 +211,13 @@ async fn an_event_that_waited_too_long_is_given_up_on_and_can_be_replayed() {
     assert!(world.row(&id).await.effects.is_empty(), "an intent that was withdrawn is no doubt");
 
     world.park().await;
-    let again = Operation::Replay { id: id.clone(), by: "ada".into(), reason: "better late".into(), version: None };
+    let again = Operation::Replay {
+        id: id.clone(),
+        by: "ada".into(),
+        reason: "better late".into(),
+        version: None,
+        with_new: false,
+    };
     operate(&world.replay, again).await.expect("a replay");
     world.drain().await;
     assert_eq!(world.row(&id).await.state, State::Succeeded, "its age counts from the replay");
@@ -256,7 +262,9 @@ async fn resolve_and_replay(world: &World, id: &EventId, verdict: EffectVerdict)
     operate(&world.replay, resolve.clone()).await.expect("it is unknown");
     let twice = operate(&world.replay, resolve).await.expect_err("it is known now").to_string();
     assert!(twice.contains("has changed since you looked at it"), "{twice}");
-    operate(&world.replay, Operation::Replay { id, by, reason, version: None }).await.expect("nothing is unknown");
+    operate(&world.replay, Operation::Replay { id, by, reason, version: None, with_new: false })
+        .await
+        .expect("nothing is unknown");
     world.drain().await;
 }
 

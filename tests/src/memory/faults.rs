@@ -122,6 +122,10 @@ impl Rows for StaleRow {
     async fn row(&self, _: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(Some(self.row.clone()))
     }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        self.ledger.older(id).await
+    }
 }
 
 #[async_trait]

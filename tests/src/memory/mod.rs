@@ -23,6 +23,7 @@ mod replay;
 mod secrets;
 mod stale;
 mod switches;
+mod versions;
 mod waiting;
 mod window;
 mod world;

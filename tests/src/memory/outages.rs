@@ -80,6 +80,10 @@ impl Rows for Silent<Box<dyn Records>> {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         self.port.row(id).await
     }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        self.port.older(id).await
+    }
 }
 
 #[async_trait]
@@ -243,6 +247,10 @@ impl Claims for Scribbled<Box<dyn Claims>> {
 impl Rows for Scribbled<ModelLedger> {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         if *id == self.1 { Err(unreadable()) } else { self.0.row(id).await }
+    }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        self.0.older(id).await
     }
 }
 

@@ -67,7 +67,7 @@ async fn a_partner_gets_what_the_plan_showed_whatever_a_sender_repeats() {
     world.park().await;
     post(&world, "when it is parked").await;
 
-    let plan = Operation::Plan { ids: vec![id.clone()], only: Filter::default(), max: 1 };
+    let plan = Operation::Plan { ids: vec![id.clone()], only: Filter::default(), max: 1, with_new: false };
     let plan = operate(&world.replay, plan).await.expect("a plan");
     let kept = world.ledger.payload(&id).expect("it is kept");
     let flow = world.replay.flows.flow("lead-routing").expect("the flow");
@@ -75,9 +75,12 @@ async fn a_partner_gets_what_the_plan_showed_whatever_a_sender_repeats() {
     post(&world, "when it is planned").await;
     let hash = plan["events"][0]["hash"].as_str().expect("a hash").to_owned();
     let events = vec![PlanSeen { id: id.clone(), hash }];
-    operate(&world.replay, Operation::Apply { events, by: "ada".into(), reason: "the CRM is back".into() })
-        .await
-        .expect("an applied plan");
+    operate(
+        &world.replay,
+        Operation::Apply { events, by: "ada".into(), reason: "the CRM is back".into(), with_new: false },
+    )
+    .await
+    .expect("an applied plan");
     post(&world, "when it is replayed").await;
     assert_eq!(world.events.depth(), 1, "the replay is the only message");
     world.drain().await;

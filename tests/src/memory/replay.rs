@@ -26,8 +26,13 @@ async fn parked(world: &World) -> EventId {
 }
 
 async fn replay_it(world: &World, id: &EventId) -> Result<Value, String> {
-    let operation =
-        Operation::Replay { id: id.clone(), by: "ada".into(), reason: "the CRM is back".into(), version: None };
+    let operation = Operation::Replay {
+        id: id.clone(),
+        by: "ada".into(),
+        reason: "the CRM is back".into(),
+        version: None,
+        with_new: false,
+    };
     operate(&world.replay, operation).await.map_err(|failure| failure.to_string())
 }
 
@@ -245,7 +250,13 @@ async fn a_bad_request_is_told_what_to_write_instead() {
         let error = answer["error"].as_str().unwrap_or_default().to_owned();
         assert!(error.contains(r#"{"op": "list"}"#), "{bad}: {answer}");
     }
-    let nameless = Operation::Replay { id: EventId::named("x"), by: " ".into(), reason: "r".into(), version: None };
+    let nameless = Operation::Replay {
+        id: EventId::named("x"),
+        by: " ".into(),
+        reason: "r".into(),
+        version: None,
+        with_new: false,
+    };
     let error = operate(&world.replay, nameless).await.expect_err("nobody").to_string();
     assert!(error.contains("`by`"), "{error}");
 }

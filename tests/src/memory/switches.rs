@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use replay::{Access, Console, serve};
 use serde_json::{Value, json};
+use shared::base::document::DocumentStore as _;
 use shared::base::id::EventId;
 use shared::effects::contact::{ContactUpsert, Contacts};
 use shared::ledger::{Reason, State};
@@ -191,7 +192,7 @@ async fn a_scribbled_board_is_told_and_changes_nothing() {
     let known = world.post(&lead()).await.expect("accepted").id;
     world.drain().await;
     assert_eq!(world.row(&known).await.state, State::Succeeded);
-    world.board.scribble(3, "{\"all\": {\"paused\": true}}");
+    world.board.scribble(3, "paused: true");
     passed(&world).await;
     let id = world.post(&lead_of("evt_2", "b@example.com")).await.expect("accepted").id;
     world.drain().await;
@@ -203,9 +204,32 @@ async fn a_scribbled_board_is_told_and_changes_nothing() {
 #[tokio::test]
 async fn a_container_that_starts_with_a_scribbled_board_stands_still() {
     let world = World::new();
-    world.board.scribble(3, "{\"all\": {\"paused\": true}}");
+    world.board.scribble(3, "paused: true");
     let id = world.post(&lead()).await.expect("accepted").id;
     world.poll().await;
     assert_eq!((world.row(&id).await.state, world.partners.calls().len()), (State::Queued, 0));
     assert_eq!((world.metrics.sum("BadSwitchboard{}"), world.metrics.sum("StoodStill{}")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_switch_that_this_version_does_not_know_stops_what_it_names_and_is_not_overwritten() {
+    for (board, is_stopped) in [
+        (json!({"flows": {"lead-routing": {"half_speed": true}}}), true),
+        (json!({"integrations": {"crm": {"paused": {"since": 0, "by": "ada", "why": "x", "scope": "bulk"}}}}), true),
+        (json!({"tenants": {"north": {"paused": true}}}), true),
+        (json!({"flows": {"cart-recovery": {"half_speed": true}}}), false),
+    ] {
+        let world = World::new();
+        world.board.scribble(3, &board.to_string());
+        let id = world.post(&lead()).await.expect("accepted").id;
+        world.poll().await;
+        let state = world.row(&id).await.state;
+        assert_eq!(state == State::Retrying, is_stopped, "{board}: {state:?}");
+        assert_eq!(world.metrics.sum("BadSwitchboard{}"), 1, "{board}");
+
+        let declined = operate(&world, by_ada(json!({"op": "resume"}))).await;
+        assert!(declined["error"].as_str().is_some_and(|why| why.contains("unknown field")), "{declined}");
+        let stored = world.board.read().await.expect("the model answers").expect("a board");
+        assert_eq!((stored.version, stored.text), (3, board.to_string()), "it is not overwritten");
+    }
 }

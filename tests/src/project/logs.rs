@@ -4,9 +4,11 @@ use crate::fixtures::{root, shown, sources, without_tests};
 
 /// Warnings and errors that are about no event, or that know only a part of its ids: a part of the message,
 /// and why.
-const WITHOUT_ALL_IDS: [(&str, &str); 12] = [
+const WITHOUT_ALL_IDS: [(&str, &str); 14] = [
     ("the resumed events were not woken", "a resume is about many events"),
     ("the stored switchboard cannot be used", "it is about no event"),
+    ("a switch is not understood", "it is about no event"),
+    ("a newer version sent this dead letter", "this version may not be able to read it"),
     ("the timeout of an integration does not fit", "it is about no event"),
     ("the dead letter of a malformed message was not sent", "the message is no event: it has an id of the queue's"),
     ("a row of the ledger cannot be read", "the flow and the trace are in the row that cannot be read"),

@@ -55,7 +55,7 @@ async fn answers(world: &World) -> String {
     for operation in [
         Operation::List { limit: 10, only: Filter::default() },
         Operation::Reasons { only: Filter::default() },
-        Operation::Plan { ids: vec![id.clone()], only: Filter::default(), max: 1 },
+        Operation::Plan { ids: vec![id.clone()], only: Filter::default(), max: 1, with_new: false },
         Operation::Show { id },
     ] {
         seen += &operate(&world.replay, operation).await.expect("an answer").to_string();

@@ -119,7 +119,8 @@ async fn no_secret_is_logged_stored_or_answered_on_the_whole_way() {
     let list = Operation::List { limit: 10, only: Filter::default() };
     seen += &operate(&world.replay, list).await.expect("a list").to_string();
     seen += &operate(&world.replay, Operation::Show { id: id.clone() }).await.expect("a page").to_string();
-    let again = Operation::Replay { id, by: "ada".into(), reason: "the token is new".into(), version: None };
+    let again =
+        Operation::Replay { id, by: "ada".into(), reason: "the token is new".into(), version: None, with_new: false };
     operate(&world.replay, again).await.expect("a replay");
     seen += &format!("{:?}", world.events.receive(10));
     world.clock.advance(std::time::Duration::from_secs(3600));

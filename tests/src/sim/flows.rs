@@ -11,13 +11,36 @@ use crate::fixtures::root;
 /// What is deployed first, and what is deployed while events are on their way. A line that starts with
 /// `#v2 ` is part of the second alone.
 pub(super) fn versions() -> Vec<FlowsVersion> {
-    let second = |text: String| text.replace("#v2 ", "").replace("max_attempts: 4", "max_attempts: 5");
-    vec![version(|text| text), version(second)]
+    let second = |text: String| renamed(text, "first\n    was: [a]").replace("max_attempts: 4", "max_attempts: 5");
+    vec![version(|text| text), version(|text| if is_removed(&text) { String::new() } else { second(text) })]
+}
+
+/// The same, but the renamed effect does not say what it was.
+pub(super) fn renamed_without_was() -> Vec<FlowsVersion> {
+    vec![version(|text| text), version(|text| renamed(text, "first"))]
+}
+
+/// A file of the second version, in which an effect that is marked so has this name.
+fn renamed(text: String, name: &str) -> String {
+    let text = text.replace("#v2 ", "");
+    match text.contains(RENAMED) {
+        true => text.replace(RENAMED, &format!("id: {name}")).replace("effects.a.", "effects.first."),
+        false => text,
+    }
+}
+
+/// The mark of an effect that the second version renames.
+const RENAMED: &str = "id: a # renamed";
+
+/// Whether the second version does not have the flow of this file.
+fn is_removed(text: &str) -> bool {
+    text.contains("# removed\n")
 }
 
 /// The simulation's own flows, changed.
 pub(super) fn version(change: impl Fn(String) -> String) -> FlowsVersion {
-    let files: Vec<File> = files().into_iter().map(|file| File { text: change(file.text), ..file }).collect();
+    let files = files().into_iter().map(|file| File { text: change(file.text), ..file });
+    let files: Vec<File> = files.filter(|file| !file.text.is_empty()).collect();
     FlowsVersion::of(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
 }
 

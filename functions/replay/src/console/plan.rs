@@ -16,7 +16,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
         true => (vec![EventId::named(call.param("id"))], false),
         false => plans::taken_first(console.replay, &filter, list::LINES).await?,
     };
-    let plan = plans::plan(console.replay, &ids).await?;
+    let plan = plans::plan(console.replay, &ids, false).await?;
     let (blocked, free): (Vec<_>, Vec<_>) = plan.iter().partition(|event| event.blocked.is_some());
     let lines: Html = free.iter().chain(&blocked).map(|event| line(console, event)).collect();
     let table = html(

@@ -16,7 +16,7 @@ pub(super) async fn tables(
     call: &WidgetCall,
     waiting: &BTreeMap<&str, usize>,
 ) -> Result<Html, Failure> {
-    let (board, _) = switchboard::read(&*console.replay.boards).await?;
+    let (board, _) = switchboard::look(&*console.replay.boards).await?;
     let now = console.replay.clock.now();
     Ok(html("{}{}{}", &[&switched(&board, now), &turned(&board, now), &flows(console, call, waiting, &board, now)]))
 }

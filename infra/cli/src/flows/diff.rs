@@ -1,5 +1,7 @@
 //! `ledgerline flows diff`
 
+mod risk;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -16,10 +18,11 @@ Examples:
   ledgerline flows diff HEAD                prints what is not committed yet
   ledgerline flows diff origin/main --json  prints what a pull request changes, for a comment on it
 
-Exit code 3 means that old events become new again: the flow's name, or its key's version, fields, normalisers,
-bucket or window changed. A sender's repetition of an old event is then not recognised, and its effects happen again.";
+Exit code 3 means that an effect can happen again or be forgotten, for events that are on their way, parked or sent
+again: the flow's name, key, `order_by` or a shorter `ttl`; an effect that is gone, or new without `was`; its guarantee,
+lookup or partner, or the request of a native one; a shorter `key_window`. Each such line says what to do.";
 
-/// Print what changed since a revision, and whether old events become new again.
+/// Print what changed since a revision, and whether an effect could happen again or be forgotten.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// The revision to compare with, as git knows it.
@@ -37,8 +40,8 @@ pub struct FlowChange {
     pub place: String,
     /// What changed, in words.
     pub what: String,
-    /// Whether old events become new again.
-    pub resets: bool,
+    /// What could happen again or be forgotten because of the change, and what to do.
+    pub risk: Option<String>,
 }
 
 impl DiffArgs {
@@ -47,7 +50,11 @@ impl DiffArgs {
         let (old, new) = (flows_folder::read_at(&folder, &self.revision)?, flows_folder::read(&folder)?);
         let changes = changes(&old, &new)?;
         output::print_answer(json, &json!({ "changes": changes }), || text(&changes, &self.revision))?;
-        Ok(if changes.iter().any(|change| change.resets) { CommandExit::ResetsDedup } else { CommandExit::Success })
+        Ok(if changes.iter().any(|change| change.risk.is_some()) {
+            CommandExit::RiskyChange
+        } else {
+            CommandExit::Success
+        })
     }
 }
 
@@ -57,7 +64,7 @@ pub fn changes(old: &[File], new: &[File]) -> Result<Vec<FlowChange>> {
     let mut changes = Vec::new();
     for path in paths {
         match (document(old, path)?, document(new, path)?) {
-            (Some(old), Some(new)) => compare(path, &mut Vec::new(), Some(&old), Some(&new), &mut changes),
+            (Some(old), Some(new)) => compare(path, &mut Vec::new(), Some(&old), Some(&new), false, &mut changes),
             (old, new) => changes.extend(file_change(path, old.is_some(), new.is_some())),
         }
     }
@@ -74,18 +81,19 @@ fn text(changes: &[FlowChange], revision: &str) -> String {
         text += &format!("{}\n", output::styled(output::BOLD, file));
         text.extend(changes.iter().filter(|change| change.file == file).map(line));
     }
-    if changes.iter().any(|change| change.resets) {
-        text += RESETS;
+    if changes.iter().any(|change| change.risk.is_some()) {
+        text += RISKS;
     }
     text
 }
 
-const RESETS: &str = "\nOld events become new again: a sender's repetition of an old event is not recognised, and its \
-                      effects happen again.\n";
+const RISKS: &str =
+    "\nAn effect could happen again, or be forgotten. Read the lines that start with `risk`, then decide.\n";
 
-fn line(FlowChange { place, what, resets, .. }: &FlowChange) -> String {
-    let mark = if *resets { output::styled(output::BAD, "  resets dedup: ") } else { "  ".into() };
-    format!("{mark}{place}{}{what}\n", if place.is_empty() { "" } else { " " })
+fn line(FlowChange { place, what, risk, .. }: &FlowChange) -> String {
+    let change = format!("  {place}{}{what}\n", if place.is_empty() { "" } else { " " });
+    let risk = risk.as_ref().map(|risk| format!("{} {risk}\n", output::styled(output::BAD, "    risk:")));
+    change + &risk.unwrap_or_default()
 }
 
 /// A file as data. Comments and layout are no change.
@@ -100,15 +108,27 @@ fn document(files: &[File], path: &str) -> Result<Option<Value>> {
 /// The change where a whole file was added or removed. A removed flow takes its keys with it: under another name
 /// every event is new.
 fn file_change(path: &str, was: bool, is: bool) -> Option<FlowChange> {
-    let (what, resets) = match (was, is) {
-        (true, false) => ("the file was removed, and its events are no longer recognised", path.starts_with("flows/")),
-        (false, true) => ("the file was added", false),
+    let what = match (was, is) {
+        (true, false) => "the file was removed, and its events are no longer recognised",
+        (false, true) => "the file was added",
         _ => return None,
     };
-    Some(FlowChange { file: path.to_owned(), place: String::new(), what: what.into(), resets })
+    let risk = (was && path.starts_with("flows/")).then(|| REMOVED.to_owned());
+    Some(FlowChange { file: path.to_owned(), place: String::new(), what: what.into(), risk })
 }
 
-fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<FlowChange>) {
+const REMOVED: &str = "events that are on their way wait for an hour and are parked as `unknown_flow`; under another name \
+    every old event is new, and its effects happen again: let the queue run empty first";
+
+/// Compares two values at a place. `keyed` says whether it belongs to an effect whose partner knows our key.
+fn compare(
+    file: &str,
+    at: &mut Vec<String>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    keyed: bool,
+    changes: &mut Vec<FlowChange>,
+) {
     if old == new {
         return;
     }
@@ -117,7 +137,7 @@ fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&V
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names {
                 at.push(name.clone());
-                compare(file, at, before.get(name), after.get(name), changes);
+                compare(file, at, before.get(name), after.get(name), keyed, changes);
                 at.pop();
             }
         }
@@ -128,38 +148,44 @@ fn compare(file: &str, at: &mut Vec<String>, old: Option<&Value>, new: Option<&V
             file: file.to_owned(),
             place: at.join("."),
             what: sentence(old, new),
-            resets: resets_dedup(file, at),
+            risk: risk::risk(file, at, old, new, keyed).map(str::to_owned),
         }),
     }
 }
 
-/// Effects and guards go by their ids: one that moved is the same one.
+/// Effects and guards go by their ids: one that moved is the same one, and so is an effect that says which it was.
 fn compare_named(file: &str, at: &mut Vec<String>, old: &[Value], new: &[Value], changes: &mut Vec<FlowChange>) {
     let id = |item: &Value| item["id"].as_str().unwrap_or_default().to_owned();
     let (before, after): (Vec<String>, Vec<String>) = (old.iter().map(id).collect(), new.iter().map(id).collect());
     let find = |items: &'_ [Value], name: &str| items.iter().find(|item| id(item) == name).cloned();
-    let names: BTreeSet<&String> = before.iter().chain(&after).collect();
+    let renamed = |name: &String| -> Option<String> {
+        let was = find(new, name)?["was"].as_array()?.clone();
+        before.iter().find(|id| !after.contains(id) && was.iter().any(|was| was == id.as_str())).cloned()
+    };
+    let gone_on: BTreeSet<String> = after.iter().filter_map(renamed).collect();
+    let names: BTreeSet<&String> = before.iter().filter(|name| !gone_on.contains(*name)).chain(&after).collect();
     for name in names {
         at.push(name.clone());
-        compare(file, at, find(old, name).as_ref(), find(new, name).as_ref(), changes);
+        let (mut was, is) = (find(old, renamed(name).as_ref().unwrap_or(name)), find(new, name));
+        if let (Some(was), Some(is), Some(from)) = (&mut was, &is, renamed(name)) {
+            let (place, what) = (at.join("."), format!("is the effect `{from}` under another name"));
+            changes.push(FlowChange { file: file.to_owned(), place, what, risk: None });
+            (was["id"], was["was"]) = (is["id"].clone(), is["was"].clone());
+        }
+        let keyed = [&was, &is].into_iter().flatten().any(|effect| effect["guarantee"] == "native");
+        compare(file, at, was.as_ref(), is.as_ref(), keyed, changes);
         at.pop();
     }
     let both =
         |names: &[String], others: &[String]| names.iter().filter(|n| others.contains(n)).cloned().collect::<Vec<_>>();
     if both(&before, &after) != both(&after, &before) {
         let what = format!("have another order: {}", after.join(", "));
-        changes.push(FlowChange { file: file.to_owned(), place: at.join("."), what, resets: false });
+        changes.push(FlowChange { file: file.to_owned(), place: at.join("."), what, risk: None });
     }
 }
 
 fn is_named(items: &[Value]) -> bool {
     !items.is_empty() && items.iter().all(|item| item["id"].is_string())
-}
-
-/// Whether a place is part of what an event's key is made of: see [`shared::base::id::EventId::derive`].
-fn resets_dedup(file: &str, at: &[String]) -> bool {
-    file.starts_with("flows/") && matches!(at.first().map(String::as_str), Some("name" | "key"))
-        || file == "sources.yaml" && at.get(1).is_some_and(|field| field == "id_at")
 }
 
 fn sentence(old: Option<&Value>, new: Option<&Value>) -> String {

@@ -137,7 +137,7 @@ pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<F
     let mut effects = Vec::new();
     for effect in &flow.effects {
         effects.push(planned_effect(effect, &event, &row, flow, flows));
-        row.effects.insert(effect.id.clone(), assumed_done(effect, event.received_at));
+        row.effects.insert(effect.ledger_name().to_owned(), assumed_done(effect, event.received_at));
     }
     let dropped = mask::dropped(&sample.body, &event.payload);
     let (id, ordered_by) = (event.id.to_string(), flow.ordered_by());

@@ -66,10 +66,9 @@ mod tests {
         for (name, value) in json!(row).as_object().expect("an object") {
             item[name] = attribute(value);
         }
-        let entry = json!({"attempts": 1, "since": 1, "at": 1, "is": "done", "result": {"percent": 25.0}});
-        item["effects"] = json!({"S": json!({"crm": entry}).to_string()});
+        item["effects"] = json!({"S": r#"{"crm": ["d", 1, "mwj18yo0", 0, {"percent": 25.0}]}"#});
         let read = super::row(&item).expect("a row");
-        assert_eq!(json!(read.effects["crm"])["result"].to_string(), r#"{"percent":25.0}"#);
+        assert_eq!(read.results()["crm"].to_string(), r#"{"percent":25.0}"#);
         assert_eq!(Row { effects: Default::default(), ..read }, row);
     }
 

@@ -11,7 +11,7 @@ use crate::base::errors::{Unavailable, WriteError};
 use crate::effects::cap::{Caps, Count, CountError, Counter};
 use crate::ledger::Lease;
 
-use super::{DynamoLedger, number, text, unavailable};
+use super::{DynamoLedger, ledger, number, text, unavailable};
 
 const PORT: &str = "the caps";
 
@@ -85,13 +85,14 @@ where
     let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
         return WriteError::Unavailable(unavailable(PORT)(error)).into();
     };
+    if let Some(row) = ledger::refused_row(&error) {
+        return ledger::refused(&row).into();
+    }
     let codes: Vec<&str> = cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code()).collect();
-    match codes.first() {
-        Some(&"ConditionalCheckFailed") => WriteError::Fenced.into(),
-        _ if codes.iter().any(|code| matches!(*code, "ConditionalCheckFailed" | "TransactionConflict")) => {
-            CountError::Moved
-        }
-        _ => WriteError::Unavailable(unavailable(PORT)(error)).into(),
+    if codes.iter().any(|code| matches!(*code, "ConditionalCheckFailed" | "TransactionConflict")) {
+        CountError::Moved
+    } else {
+        WriteError::Unavailable(unavailable(PORT)(error)).into()
     }
 }
 

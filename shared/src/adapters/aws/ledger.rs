@@ -21,23 +21,32 @@ use serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value;
 
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
+use crate::base::format::FORMAT;
 use crate::base::id::EventId;
 use crate::base::retention::QUEUE_RETENTION;
 use crate::base::time::Timestamp;
 use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows, SHARDS};
 
 use super::ledger_items::{
-    Item, PAYLOAD, ROW, attributes_of, from_json, item, json, key, payload_item, readable, row_from, row_of, unreadable,
+    Item, OLDER, PAYLOAD, ROW, attributes_of, from_json, is_newer, item, json, key, older_item, payload_item, readable,
+    row_from, row_of, unreadable,
 };
 use super::{number, refused_update, text, unavailable};
 
 pub(super) const PORT: &str = "the ledger";
 
-/// The event is new, or its row is forgotten: it is settled and its key has expired, or it was never claimed and the
-/// queue has lost its message. [`Row::forgotten`] says the same.
+/// The event is new, or its row is forgotten and nobody wants to see it any more: it is settled and its life is over, or
+/// it was never claimed and the queue has lost its message. A row of a newer version is that version's to forget.
+///
+/// [`Row::forgotten`] says when the key is free. Where the row is then still kept for people, this write is refused, and
+/// [`DynamoLedger::admit_anew`] puts the row aside.
 const ADMISSIBLE: &str = "attribute_not_exists(pk) \
-    OR (#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now) \
-    OR (#state = :queued AND #epoch = :zero AND #queued_at < :lost)";
+    OR ((attribute_not_exists(#format) OR #format <= :format) \
+        AND ((#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now) \
+            OR (#state = :queued AND #epoch = :zero AND #queued_at < :lost)))";
+
+/// No newer version of the code has written the row: this one would drop what it does not know.
+const NOT_NEWER: &str = "(attribute_not_exists(#format) OR #format <= :format)";
 
 /// No worker holds the event, and its time has come. [`Row::claimable`] says the same.
 const CLAIMABLE: &str = "(#state = :queued \
@@ -50,13 +59,16 @@ const SAME_REPLAY: &str = "#replay = :replay";
 /// The message is of the row's wake. A row that was never woken has no number.
 const SAME_WAKE: &str = "#wake = :wake";
 const NEVER_WOKEN: &str = "attribute_not_exists(#wake)";
+/// The event was never replayed: its row has no number then. A claim of the version before numbered formats wants one,
+/// so that it cannot win a row which it could not read.
+const NO_REPLAY: &str = "(attribute_not_exists(#replay) OR #replay = :replay)";
 
 /// The message has the payload that the row stands for, or nothing was done with any payload yet.
 const SAME_PAYLOAD: &str = "(#epoch = :zero OR #fingerprint = :fingerprint)";
 
 /// The changes of a claim. [`Lease::won`] says the same.
 const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, #holder = :holder, \
-    #history = list_append(#history, :moment)";
+    #history = list_append(#history, :moment), #format = :format";
 
 /// The claim's payload is the row's.
 const FIX_PAYLOAD: &str = ", #fingerprint = :fingerprint";
@@ -80,6 +92,12 @@ const OF_SHARD: &str = "parked = :shard";
 const OF_SHARD_WITHIN: &str = "parked = :shard AND parked_at BETWEEN :since AND :until";
 const LISTS: &str = "parked";
 
+/// The rows of earlier events of a key, which people may still want to see.
+const OLDER_ROWS: &str = "pk = :id AND begins_with(sk, :older)";
+
+/// The most older rows that are read: an operator looks at them.
+const MAX_OLDER: i32 = 20;
+
 /// The row was never written.
 const ABSENT: &str = "attribute_not_exists(pk)";
 
@@ -91,16 +109,19 @@ const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history
 const PAGE: usize = 200;
 
 /// The row's attributes that a transition may remove.
-const REMOVABLE: [&str; 14] = [
+const REMOVABLE: [&str; 17] = [
     "lease_until",
     "holder",
     "retry_at",
     "effects",
     "enrich",
     "safe",
+    "with_new",
     "ask",
     "noop",
     "death",
+    "replay",
+    "key_until",
     "wake",
     "wait",
     "place",
@@ -122,15 +143,16 @@ impl DynamoLedger {
     }
 
     async fn update(&self, row: &Row, condition: &str, values: Item) -> Result<(), WriteError> {
-        let change = Change::of(row, values)?;
+        let (change, condition) = (Change::of(row, values)?, unless_newer(condition));
         self.client
             .update_item()
             .table_name(&self.table)
             .set_key(Some(key(&row.id, ROW)))
-            .set_expression_attribute_names(Some(names(&[&change.expression, condition])))
+            .set_expression_attribute_names(Some(names(&[&change.expression, &condition])))
             .set_expression_attribute_values(Some(change.values))
             .update_expression(change.expression)
             .condition_expression(condition)
+            .return_values_on_condition_check_failure(OnFailure::AllOld)
             .send()
             .await
             .map_err(fenced)?;
@@ -144,14 +166,15 @@ impl DynamoLedger {
 
     /// The write of a row, as one part of a transaction.
     fn updating(&self, row: &Row, condition: &str, values: Item) -> Result<Update, Unavailable> {
-        let change = Change::of(row, values)?;
+        let (change, condition) = (Change::of(row, values)?, unless_newer(condition));
         let update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(key(&row.id, ROW)))
-            .set_expression_attribute_names(Some(names(&[&change.expression, condition])))
+            .set_expression_attribute_names(Some(names(&[&change.expression, &condition])))
             .set_expression_attribute_values(Some(change.values))
             .update_expression(change.expression)
-            .condition_expression(condition);
+            .condition_expression(condition)
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
         update.build().map_err(unbuilt)
     }
 
@@ -159,6 +182,34 @@ impl DynamoLedger {
     pub(super) fn put(&self, put: PutBuilder) -> Result<TransactWriteItem, Unavailable> {
         let put = put.table_name(&self.table).build().map_err(unbuilt)?;
         Ok(TransactWriteItem::builder().put(put).build())
+    }
+
+    /// Admits an event whose key is free again, while people may still want to see the row of the event before it: that
+    /// row goes under a sort key of its own, in the same transaction. `None` says that the row has changed meanwhile.
+    ///
+    /// It costs four write units for rows of up to 1 KB, and the refused write before it. Only an event that comes again
+    /// between its `ttl` and its `keep` pays for it.
+    async fn admit_anew(
+        &self,
+        seen: &Row,
+        next: &Row,
+        payload: Option<TransactWriteItem>,
+    ) -> Result<Option<()>, Unavailable> {
+        let condition = unless_newer(UNCHANGED);
+        let values = seen_values(seen).into_iter().chain([(":format".to_owned(), number(FORMAT))]).collect();
+        let admission = Put::builder()
+            .condition_expression(&condition)
+            .set_expression_attribute_names(Some(names(&[&condition])))
+            .set_expression_attribute_values(Some(values));
+        let admission = self.put(admission.set_item(Some(item(next)?)))?;
+        let older = self.put(Put::builder().set_item(Some(older_item(seen)?)))?;
+        let written = self.client.transact_write_items().transact_items(admission).transact_items(older);
+        let written = payload.into_iter().fold(written, |written, payload| written.transact_items(payload));
+        match written.send().await {
+            Ok(_) => Ok(Some(())),
+            Err(error) if refused_row(&error).is_some() => Ok(None),
+            Err(error) => Err(unavailable(PORT)(error)),
+        }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -250,10 +301,14 @@ impl Admissions for DynamoLedger {
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         match put.send().await {
             Ok(_) => Ok(Admission::New),
-            Err(error) => match refused_put(&error) {
-                Some(row) => Ok(Admission::Duplicate(Box::new(row_of(row)?))),
-                None => Err(unavailable(PORT)(error)),
-            },
+            Err(error) => {
+                let found = row_of(refused_put(&error).ok_or_else(|| unavailable(PORT)(error))?)?;
+                if !found.forgotten(now) {
+                    return Ok(Admission::Duplicate(Box::new(found)));
+                }
+                let admitted = self.admit_anew(&found, row, None).await?;
+                admitted.map(|()| Admission::New).ok_or_else(changed_meanwhile)
+            }
         }
     }
 
@@ -262,13 +317,20 @@ impl Admissions for DynamoLedger {
         let admission = Put::builder()
             .condition_expression(ADMISSIBLE)
             .set_expression_attribute_names(Some(names(&[ADMISSIBLE])))
-            .set_expression_attribute_values(Some(admission_values(now)));
+            .set_expression_attribute_values(Some(admission_values(now)))
+            .return_values_on_condition_check_failure(OnFailure::AllOld);
         let admission = self.put(admission.set_item(Some(item(row)?)))?;
         let payload = self.put(Put::builder().set_item(Some(payload_item(event, row.expires_at)?)))?;
-        match self.client.transact_write_items().transact_items(admission).transact_items(payload).send().await {
+        let written = self.client.transact_write_items().transact_items(admission).transact_items(payload.clone());
+        match written.send().await {
             Ok(_) => Ok(true),
-            Err(error) if is_refused_row(&error) => Ok(false),
-            Err(error) => Err(unavailable(PORT)(error)),
+            Err(error) => {
+                let found = row_of(refused_row(&error).ok_or_else(|| unavailable(PORT)(error))?)?;
+                if !found.forgotten(now) {
+                    return Ok(false);
+                }
+                self.admit_anew(&found, row, Some(payload)).await?.map(|()| true).ok_or_else(changed_meanwhile)
+            }
         }
     }
 }
@@ -291,6 +353,7 @@ impl Claims for DynamoLedger {
         match update.send().await {
             Ok(updated) => Ok(Ok(Lease::won(row_of(updated.attributes.unwrap_or_default())?, claim))),
             Err(error) => match refused_update(&error) {
+                Some(Some(row)) if is_newer(&row) => Ok(Err(NotClaimed::NewerFormat)),
                 Some(Some(row)) => {
                     let row = row_of(row)?;
                     // The client repeats a claim whose answer was late.
@@ -323,6 +386,20 @@ impl Rows for DynamoLedger {
 
     async fn row_from(&self, source: &str, id: &EventId) -> Result<Option<Row>, Unavailable> {
         row_from(&self.client, &self.table, source, id).await
+    }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression(OLDER_ROWS)
+            .expression_attribute_values(":id", text(id.as_str()))
+            .expression_attribute_values(":older", text(OLDER))
+            .scan_index_forward(false)
+            .limit(MAX_OLDER);
+        let found = query.send().await.map_err(unavailable(PORT))?.items.unwrap_or_default();
+        Ok(found.into_iter().filter_map(readable).collect())
     }
 }
 
@@ -380,10 +457,19 @@ impl Records for DynamoLedger {
 
 /// The condition that the row has not changed since it was read, with the values that the condition names.
 fn unchanged_since(seen: Option<&Row>) -> (String, Item) {
-    let Some(seen) = seen else { return (format!("{ABSENT} OR {LANDED}"), Item::new()) };
+    let Some(seen) = seen else { return (format!("({ABSENT} OR {LANDED})"), Item::new()) };
+    (format!("({UNCHANGED} OR {LANDED})"), seen_values(seen))
+}
+
+/// The values that [`UNCHANGED`] names.
+fn seen_values(seen: &Row) -> Item {
     let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
-    let values = values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect();
-    (format!("{UNCHANGED} OR {LANDED}"), values)
+    values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
+}
+
+/// A condition on a row, and that no newer version has written it.
+fn unless_newer(condition: &str) -> String {
+    format!("{condition} AND {NOT_NEWER}")
 }
 
 /// A whole row as an update: its attributes are set, and those that it lacks are removed.
@@ -414,13 +500,15 @@ fn admission_values(now: Timestamp) -> Item {
         (":queued".into(), text("queued")),
         (":zero".into(), number(0)),
         (":lost".into(), number((now - QUEUE_RETENTION).millis())),
+        (":format".into(), number(FORMAT)),
     ])
 }
 
 fn claim_condition(claim: &Claim) -> String {
     let same_payload = claim.fingerprint.as_ref().map(|_| SAME_PAYLOAD);
-    let conditions: Vec<&str> =
-        [CLAIMABLE, SAME_REPLAY, same_wake(claim.wake)].into_iter().chain(same_payload).collect();
+    let same_replay = if claim.replay == 0 { NO_REPLAY } else { SAME_REPLAY };
+    let conditions = [CLAIMABLE, same_replay, same_wake(claim.wake), NOT_NEWER].into_iter().chain(same_payload);
+    let conditions: Vec<&str> = conditions.collect();
     conditions.join(" AND ")
 }
 
@@ -452,6 +540,7 @@ fn claim_values(claim: &Claim) -> Result<Item, Unavailable> {
         (":zero".into(), number(0)),
         (":moment".into(), to_attribute_value([claim.moment()]).map_err(unreadable)?),
         (":replay".into(), number(claim.replay)),
+        (":format".into(), number(FORMAT)),
     ]);
     values.extend((claim.wake > 0).then(|| (":wake".into(), number(claim.wake))));
     values.extend(claim.fingerprint.iter().map(|fingerprint| (":fingerprint".into(), text(fingerprint))));
@@ -484,13 +573,23 @@ fn refused_put<R>(error: &SdkError<PutItemError, R>) -> Option<Item> {
     }
 }
 
-/// Whether a transaction was cancelled because of its first part, the row: its condition failed.
-fn is_refused_row<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
-    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
-        return false;
+/// The stored row, empty where there is none, if a transaction was cancelled because of its first part: the condition of
+/// the row failed.
+pub(super) fn refused_row<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Item> {
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error.as_service_error()? else {
+        return None;
     };
-    let row = cancelled.cancellation_reasons().first();
-    row.and_then(|reason| reason.code()) == Some("ConditionalCheckFailed")
+    let row = cancelled.cancellation_reasons().first()?;
+    (row.code() == Some("ConditionalCheckFailed")).then(|| row.item.clone().unwrap_or_default())
+}
+
+/// The error of a write of this row, whose condition failed.
+pub(super) fn refused(found: &Item) -> WriteError {
+    if is_newer(found) { WriteError::NewerFormat } else { WriteError::Fenced }
+}
+
+fn changed_meanwhile() -> Unavailable {
+    Unavailable { port: PORT, why: "the row of this key has changed meanwhile".into() }
 }
 
 /// Whether a transaction was cancelled because the table takes no such item, such as one that is too large.
@@ -509,12 +608,12 @@ pub(super) fn is_refused_delete<R>(error: &SdkError<DeleteItemError, R>) -> bool
 pub(super) fn cancelled<R: std::fmt::Debug + Send + Sync + 'static>(
     error: SdkError<TransactWriteItemsError, R>,
 ) -> WriteError {
-    match &error {
-        error if is_refused_row(error) => WriteError::Fenced,
-        error if is_declined(error) => {
+    match refused_row(&error) {
+        Some(found) => refused(&found),
+        None if is_declined(&error) => {
             WriteError::Unavailable(Unavailable { port: PORT, why: Unavailable::DECLINED.into() })
         }
-        _ => WriteError::Unavailable(unavailable(PORT)(error)),
+        None => WriteError::Unavailable(unavailable(PORT)(error)),
     }
 }
 
@@ -524,7 +623,7 @@ fn unbuilt(error: BuildError) -> Unavailable {
 
 fn fenced<R: std::fmt::Debug + Send + Sync + 'static>(error: SdkError<UpdateItemError, R>) -> WriteError {
     match refused_update(&error) {
-        Some(_) => WriteError::Fenced,
+        Some(found) => refused(&found.unwrap_or_default()),
         None => WriteError::Unavailable(unavailable(PORT)(error)),
     }
 }

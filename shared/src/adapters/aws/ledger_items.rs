@@ -13,12 +13,16 @@ use super::ledger::PORT;
 use super::{number, text, unavailable};
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
+use crate::base::format::{FORMAT, UNNUMBERED};
 use crate::base::id::EventId;
 use crate::ledger::Row;
 use crate::ledger::json_text::unquoted;
 
 pub(super) const ROW: &str = "event";
 pub(super) const PAYLOAD: &str = "payload";
+
+/// The beginning of the sort key of rows that a later event of the same key has put aside.
+pub(super) const OLDER: &str = "event#";
 
 pub(super) type Item = HashMap<String, AttributeValue>;
 
@@ -34,6 +38,24 @@ pub(super) fn item(row: &Row) -> Result<Item, Unavailable> {
     Ok(item)
 }
 
+/// The item of a row that a later event of its key puts aside. It is found by its key alone.
+pub(super) fn older_item(row: &Row) -> Result<Item, Unavailable> {
+    let mut item = item(row)?;
+    item.insert("sk".into(), text(&format!("{OLDER}{}", row.queued_at.millis())));
+    Ok(item)
+}
+
+/// Whether a newer version of the code wrote the item.
+pub(super) fn is_newer(item: &Item) -> bool {
+    format_of(item) > FORMAT
+}
+
+/// The format that an item was written in.
+pub(super) fn format_of(item: &Item) -> u32 {
+    let format = item.get("format").and_then(|format| format.as_n().ok()?.parse().ok());
+    format.unwrap_or(UNNUMBERED)
+}
+
 /// The item of an event's payload, with the replay and wake numbers that it is kept under.
 pub(super) fn payload_item(event: &Event, expires_at: i64) -> Result<Item, Unavailable> {
     let mut item = key(&event.id, PAYLOAD);
@@ -45,14 +67,20 @@ pub(super) fn payload_item(event: &Event, expires_at: i64) -> Result<Item, Unava
 }
 
 pub(super) fn attributes_of(row: &Row) -> Result<Item, Unavailable> {
-    to_item(row).map_err(unreadable)
+    let mut attributes: Item = to_item(row).map_err(unreadable)?;
+    attributes.insert("format".into(), number(FORMAT));
+    Ok(attributes)
 }
 
+/// The row of an item, of this format or an older one. A newer one is read as far as this version knows its fields; the
+/// writes' conditions keep it as it is.
 pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
+    let newer = is_newer(&item);
     if let Some(id) = item.remove("pk") {
         item.insert("id".into(), id);
     }
-    from_item(item).map_err(unreadable)
+    let told = |error| if newer { unreadable("a newer version of Ledgerline wrote it") } else { unreadable(error) };
+    from_item(item).map_err(told)
 }
 
 /// The row of an event, unless another source sent it: DynamoDB leaves that out, and answers as if there were none.

@@ -35,6 +35,22 @@ fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<
     if before.contains(&effect.id.as_str()) {
         push("/id", "has the name of another".into(), "the ledger knows an effect by its name: give it its own".into());
     }
+    for (index, was) in effect.was.iter().enumerate() {
+        let others = || flow.effects.iter().filter(|other| other.id != effect.id);
+        let (what, hint) = if flow.effects.iter().any(|other| other.id == *was) {
+            ("is a name that an effect of this flow has today", "an effect that is still there keeps its own past")
+        } else if others().any(|other| other.was.contains(was)) {
+            (
+                "is also the earlier name of another effect",
+                "one effect goes on with a past: leave the other one's `was` out",
+            )
+        } else if effect.was[..index].contains(was) {
+            ("stands twice", "name each earlier name once, the oldest first")
+        } else {
+            continue;
+        };
+        push(&format!("/was/{index}"), format!("was `{was}`, which {what}"), hint.into());
+    }
     for (index, need) in effect.needs.iter().flatten().enumerate().filter(|(_, need)| !before.contains(&need.as_str()))
     {
         let (what, hint) = unmet(need, effect, before, flow);

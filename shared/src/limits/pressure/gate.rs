@@ -48,6 +48,8 @@ pub enum DeferralReason {
     BehindAnother,
     /// The policy, or the partner, says to try again after a long time.
     LongRetry,
+    /// This version does not have the event's flow. A newer one may be on its way.
+    UnknownFlow,
 }
 
 impl DeferralReason {
@@ -65,6 +67,7 @@ impl DeferralReason {
             DeferralReason::CredentialsRejected => "credentials rejected",
             DeferralReason::BehindAnother => "behind another event",
             DeferralReason::LongRetry => "retry",
+            DeferralReason::UnknownFlow => "unknown flow",
         }
     }
 }

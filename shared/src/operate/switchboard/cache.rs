@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::understood::understood;
 use super::{BadBoard, Board, policy};
 use crate::base::document::Stored;
 use crate::base::errors::Unavailable;
@@ -58,6 +59,14 @@ pub enum BoardProblem {
     /// The newest board could not be read.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// The newest board has a switch that this version does not know. What it names is paused here.
+    #[error("version {version} of the switchboard has a switch at `{place}` that this version does not understand")]
+    NotUnderstood {
+        /// The board's version.
+        version: u64,
+        /// The place of the switch.
+        place: String,
+    },
     /// The newest board cannot be used with these flows.
     #[error("version {version} of the switchboard cannot be used: {why}")]
     Bad {
@@ -129,12 +138,14 @@ fn judged(
     last: &InForce,
     asked_at: Timestamp,
 ) -> Result<(InForce, Vec<BoardProblem>), BoardProblem> {
-    let Some(Stored { version, text }) = answer? else {
+    let Some(Stored { version, text, .. }) = answer? else {
         return Ok((InForce { read_at: Some(asked_at), ..InForce::default() }, Vec::new()));
     };
     let bad = |why| BoardProblem::Bad { version, why };
-    let board = Board::read(&text).map_err(bad)?;
-    let (mut policies, mut problems) = (BTreeMap::new(), Vec::new());
+    let (board, unknown) = understood(&text).map_err(bad)?;
+    let mut policies = BTreeMap::new();
+    let mut problems: Vec<BoardProblem> =
+        unknown.into_iter().map(|place| BoardProblem::NotUnderstood { version, place }).collect();
     for flow in flows.all() {
         let Some(change) = board.retry(&flow.name) else { continue };
         let policy = policy::merged(flow, change).unwrap_or_else(|why| {
@@ -150,13 +161,14 @@ fn judged(
 mod tests {
     use super::super::policy::tests::flows;
     use super::*;
+    use crate::base::format::FORMAT;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_secs(1_794_819_600 + secs)
     }
 
     fn stored(version: u64, text: &str) -> Result<Option<Stored>, Unavailable> {
-        Ok(Some(Stored { version, text: text.into() }))
+        Ok(Some(Stored { version, format: FORMAT, text: text.into() }))
     }
 
     fn attempts(version: u64, attempts: u32) -> Result<Option<Stored>, Unavailable> {

@@ -118,7 +118,7 @@ pub async fn change_waits(
         }
         match boards.put(&next, version).await {
             Ok(_) => return Ok(()),
-            Err(WriteError::Fenced) => continue,
+            Err(WriteError::Fenced | WriteError::NewerFormat) => continue,
             Err(WriteError::Unavailable(unavailable)) => return Err(unavailable.into()),
         }
     }

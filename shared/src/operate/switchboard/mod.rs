@@ -11,6 +11,7 @@ mod flow_waits;
 mod policy;
 mod turn;
 mod turn_history;
+mod understood;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use serde_json::{Map, Value};
 pub use cache::{BoardCache, BoardProblem, InForce};
 pub use current::Switchboard;
 pub use flow_waits::{FlowWaits, MARK_KNOWN_AFTER, change_waits};
-pub use turn::{Subject, Turn, TurnError, read, turn};
+pub use turn::{Subject, Turn, TurnError, look, read, turn};
 pub use turn_history::Turned;
 
 use crate::base::document::Document;
@@ -31,9 +32,8 @@ use crate::ledger::SignOff;
 
 /// The positions of all switches, and the latest turns.
 ///
-/// An older reader cannot use a board with a field that it does not know, and keeps the last good one, which
-/// for a container that has just started is none. So turn no switch while a deploy that adds a field is
-/// running. After its roll-back no switch can be turned either, until the field is removed from the stored board.
+/// An older version may find a switch that it does not know: [`understood`] stands still there, rather than overlook it.
+/// It declines to turn any switch then, for it would drop what it does not know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Board {
@@ -147,7 +147,7 @@ impl Document for Board {
 }
 
 impl Board {
-    /// Reads a board. An unknown field is an error: an older reader must not use half of a board.
+    /// Reads a board, to change it. An unknown field is an error: an older writer must not drop it.
     pub fn read(text: &str) -> Result<Board, BadBoard> {
         // serde would read a list as a struct, too; a board must be an object.
         let named = serde_json::from_str::<Map<String, Value>>(text);

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::understood::understood;
 use super::{BadBoard, Board};
 use crate::base::document::DocumentStore;
 use crate::base::errors::{Unavailable, WriteError};
@@ -85,10 +86,25 @@ pub enum TurnError {
 /// The number of tries while other writers change the board, too.
 pub(super) const TRIES: usize = 5;
 
-/// The stored board, and its version.
+/// The stored board, to be changed, and its version.
 pub async fn read(boards: &dyn DocumentStore<Board>) -> Result<(Board, u64), TurnError> {
     match boards.read().await? {
-        Some(stored) => Ok((Board::read(&stored.text)?, stored.version)),
+        Some(stored) => {
+            let text = stored.to_change().map_err(|newer| {
+                BadBoard(vec![format!(
+                    "the switchboard cannot be changed: {newer}; turn switches by the newer version"
+                )])
+            })?;
+            Ok((Board::read(text)?, stored.version))
+        }
+        None => Ok((Board::default(), 0)),
+    }
+}
+
+/// The stored board as it is in force here, and its version: a switch that this version does not understand is a pause.
+pub async fn look(boards: &dyn DocumentStore<Board>) -> Result<(Board, u64), TurnError> {
+    match boards.read().await? {
+        Some(stored) => Ok((understood(&stored.text)?.0, stored.version)),
         None => Ok((Board::default(), 0)),
     }
 }
@@ -109,7 +125,8 @@ pub async fn turn(
         }
         match boards.put(&board, version).await {
             Ok(version) => return Ok((board, version)),
-            Err(WriteError::Fenced) => continue,
+            // The next read tells of a newer format.
+            Err(WriteError::Fenced | WriteError::NewerFormat) => continue,
             Err(WriteError::Unavailable(unavailable)) => return Err(unavailable.into()),
         }
     }

@@ -37,7 +37,7 @@ impl Oracle {
 
     /// A row is written. A question that it did not have before is about to be asked: versions of a flow
     /// that are live side by side each have their own.
-    pub(super) fn asks(&self, RowChange { before, after }: &RowChange) {
+    pub(super) fn asks(&self, RowChange { before, after, .. }: &RowChange) {
         let Some(ask) = &after.ask else { return };
         let earlier = before.as_ref().and_then(|before| before.ask.as_ref());
         if earlier.is_none_or(|earlier| earlier.hash != ask.hash) {

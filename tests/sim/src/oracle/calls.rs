@@ -26,6 +26,7 @@ impl Oracle {
         }
         if let Some((event, effect)) = arrival.effect() {
             report(&seat.scheduler, self.is_of_one_payload(&event, arrival));
+            report(&seat.scheduler, self.is_under_one_name(&event, &effect, arrival));
             report(&seat.scheduler, self.is_open(&event, &effect));
             report(&seat.scheduler, self.may_call(&event, &effect));
             self.is_allowed(&event, seat);

@@ -70,8 +70,13 @@ impl Oracle {
     fn left_nothing(&self, seen: &Seen, id: &str) -> Result<(), BrokenInvariant> {
         let Some(Lane { batch, opened_at, .. }) = seen.lanes.get(id) else { return Ok(()) };
         let early = |row: &Row| seen.events.get(&row.id).is_some_and(|known| known.written_at < Some(*opened_at));
+        // A version without the flow passes over its events.
+        let is_everywhere = |row: &Row| self.versions.iter().all(|flows| flows.flow(&row.flow).is_some());
         let held_back = |row: &Row| {
-            self.is_held_back(seen, row) || self.ledger.payload(&row.id).is_none() || self.is_still_invalid(row)
+            !is_everywhere(row)
+                || self.is_held_back(seen, row)
+                || self.ledger.payload(&row.id).is_none()
+                || self.is_still_invalid(row)
         };
         let left = |row: &Row| batch.takes(row) && early(row) && !held_back(row);
         match self.ledger.rows().into_iter().find(left) {

@@ -17,6 +17,7 @@ mod results;
 mod rows;
 mod shares;
 mod stale;
+mod versions;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ use shared::model::{ModelContacts, ModelLatest, ModelLedger, RowChange};
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
 use crate::timeline::Who;
+use versions::{keeps_newer, waited_for_flow};
 
 /// No effect is applied twice at its partner, whatever its guarantee.
 pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
@@ -113,6 +115,12 @@ pub(crate) const LATEST_WINS: &str = "latest-wins";
 pub(crate) const RESULT_OR_ASKED: &str = "result-or-asked";
 /// What a partner refused for our credentials is no attempt and kills no event: it waits.
 pub(crate) const KEY_FAULT_WAITS: &str = "key-fault-waits";
+/// No version of the code writes over a row of a newer format.
+pub(crate) const NEWER_KEPT: &str = "newer-kept";
+/// An event is not given up on for an unknown flow before it has waited for it.
+pub(crate) const FLOW_WAITED_FOR: &str = "flow-waited-for";
+/// What an effect does is not done under two of its names.
+pub(crate) const RENAMED_ONCE: &str = "renamed-once";
 /// A request that may be repeated does not undo what a newer event of its entity did.
 pub(crate) const NOT_UNDONE: &str = "not-undone";
 /// For one key with a window, an effect happens no more often than moments were sent that all lie farther apart than the
@@ -207,6 +215,8 @@ struct Known {
     /// The effects whose last answer was that our credentials are wrong, with the epoch of the worker that heard it
     /// and the attempts that its intent made.
     rejected: BTreeMap<String, (u64, u32)>,
+    /// The name of the effect that asked for each path of each partner.
+    asked_as: BTreeMap<(String, String), String>,
     /// When a call was intended, and whether its worker had stood still before.
     intended: Vec<(Timestamp, bool)>,
 }
@@ -294,6 +304,8 @@ impl Oracle {
             report(scheduler, self.waits(&change.after));
             report(scheduler, self.keeps_what_was_called(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
+            report(scheduler, keeps_newer(&change));
+            report(scheduler, waited_for_flow(&change, scheduler.now()));
         }
     }
 
@@ -315,7 +327,7 @@ impl Oracle {
 }
 
 /// Who had an event replayed, and why, as its history tells: `replay 2 by ada (batch 7): they are back`.
-fn replayed_by(RowChange { before, after }: &RowChange) -> Option<(&str, &str)> {
+fn replayed_by(RowChange { before, after, .. }: &RowChange) -> Option<(&str, &str)> {
     before.as_ref().filter(|before| before.state == State::Dead && after.replay > before.replay)?;
     let what = after.history.last()?.what.strip_prefix("replay ")?;
     what.split_once(" by ")?.1.split_once(": ")

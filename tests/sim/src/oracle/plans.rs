@@ -27,7 +27,11 @@ impl PlannedReplay {
     fn read(event: &Value, oracle: &Oracle) -> (EventId, PlannedReplay) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let steps = event["steps"].as_array().into_iter().flatten();
-        let fates = steps.map(|step| (text(&step["effect"]), text(&step["fate"]))).collect();
+        // The ledger knows a renamed effect by its first name.
+        let flow = text(&event["flow"]);
+        let effects = || oracle.flows(&flow).flat_map(|flow| &flow.effects);
+        let name = |id: String| effects().find(|effect| effect.id == id).map_or(id.clone(), |e| e.ledger_name().into());
+        let fates = steps.map(|step| (name(text(&step["effect"])), text(&step["fate"]))).collect();
         let id = EventId::named(text(&event["id"]));
         let (version, blocked) = (text(&event["version"]), !event["blocked"].is_null());
         let variant = oracle.kept_variant(&id);
@@ -35,8 +39,9 @@ impl PlannedReplay {
     }
 
     /// Whether the row is what the plan was made from, and nothing stands against it.
-    fn is_true_of(&self, row: &Row) -> bool {
+    fn is_true_of(&self, row: &Row, accepted: &[String]) -> bool {
         let fate = |effect: &String| match row.effects.get(effect).map(|entry| &entry.progress) {
+            None if !accepted.is_empty() && !accepted.contains(effect) => "new",
             None | Some(Progress::Failed { .. }) => "run",
             Some(Progress::Done { .. } | Progress::Skipped) => "skip",
             Some(Progress::Intent | Progress::Unknown { .. }) => "unknown",
@@ -62,11 +67,12 @@ impl Oracle {
         let (Some(before), Some((_, why))) = (&change.before, replayed_by(change)) else { return Ok(()) };
         let mut seen = self.seen();
         let planned = seen.plans.get(why).and_then(|plan| plan.get(&before.id)).cloned();
+        let kept = self.ledger.payload(&before.id).and_then(|event| event.effects).unwrap_or_default();
         let known = seen.events.entry(before.id.clone()).or_default();
         known.planned_variant = planned.as_ref().and_then(|planned| planned.variant.clone());
         known.fates = planned.as_ref().map(|planned| planned.fates.clone()).unwrap_or_default();
         match planned {
-            Some(planned) if !planned.is_true_of(before) => {
+            Some(planned) if !planned.is_true_of(before, &kept) => {
                 let what = format!("{} is e{} s{}, and {why} says {planned:?}", before.id, before.epoch, before.step);
                 Err(violated(PLAN_IS_TRUE, what))
             }
@@ -78,7 +84,7 @@ impl Oracle {
     pub(super) fn is_open(&self, event: &EventId, effect: &str) -> Result<(), BrokenInvariant> {
         let seen = self.seen();
         let Some(known) = seen.events.get(event) else { return Ok(()) };
-        if known.fates.get(effect).is_some_and(|fate| fate == "skip") {
+        if known.fates.get(effect).is_some_and(|fate| fate == "skip" || fate == "new") {
             return Err(violated(PLAN_IS_TRUE, format!("`{effect}` of {event} is called, and was to be skipped")));
         }
         if known.verdicts.get(effect) == Some(&true) {

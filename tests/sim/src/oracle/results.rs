@@ -35,7 +35,7 @@ impl Oracle {
     }
 
     /// What became done has its results.
-    pub(super) fn has_results(&self, RowChange { before, after }: &RowChange) -> Result<(), BrokenInvariant> {
+    pub(super) fn has_results(&self, RowChange { before, after, .. }: &RowChange) -> Result<(), BrokenInvariant> {
         for (id, entry) in &after.effects {
             let Progress::Done { result } = &entry.progress else { continue };
             let was = before.as_ref().and_then(|row| row.effects.get(id)).map(|entry| &entry.progress);

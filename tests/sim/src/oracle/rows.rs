@@ -139,7 +139,7 @@ impl Known {
     }
 }
 
-fn legal(RowChange { before, after }: &RowChange, now: Timestamp) -> Result<(), String> {
+fn legal(RowChange { before, after, .. }: &RowChange, now: Timestamp) -> Result<(), String> {
     let Some(before) = before else {
         let born = (after.state == State::Queued && after.epoch == 0) || after.is_parked();
         return if born { Ok(()) } else { Err(format!("is born {}", after.state.as_str())) };

@@ -65,7 +65,7 @@ impl Oracle {
     }
 
     /// Notes when an event is settled, and how long after it was received.
-    pub(super) fn settles(&self, RowChange { before, after }: &RowChange, now: Timestamp) {
+    pub(super) fn settles(&self, RowChange { before, after, .. }: &RowChange, now: Timestamp) {
         if after.state.is_settled() && !before.as_ref().is_some_and(|before| before.state.is_settled()) {
             let took = (after.received_at, now.since(after.received_at));
             self.seen().settled.entry(after.flow.clone()).or_default().push(took);

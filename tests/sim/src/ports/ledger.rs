@@ -100,6 +100,10 @@ impl Rows for SimLedger {
         };
         self.seat.call(PortCall::of("row", short(id.as_str())), self.ledger.row(id), tell).await?
     }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        self.seat.call(PortCall::of("older", short(id.as_str())), self.ledger.older(id), told).await?
+    }
 }
 
 #[async_trait]

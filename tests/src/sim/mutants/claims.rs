@@ -1,5 +1,7 @@
 //! Mutants of the processor's side of the ledger.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use shared::base::errors::{Unavailable, WriteError};
@@ -130,6 +132,30 @@ pub(super) fn greedy(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims
                 (Err(NotClaimed::HeldUntil(_)), Some(row)) => Ok(Ok(taken(ledger, row, claim))),
                 (claimed, _) => Ok(claimed),
             }
+        })
+    })
+}
+
+/// Writes a row that a newer version wrote, and drops what only that version knows.
+pub(super) fn over_newer(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            match (claims.claim(id, claim).await?, ledger.get(id)) {
+                (Err(NotClaimed::NewerFormat), Some(row)) if row.is_won_by(claim) => Ok(Ok(taken(ledger, row, claim))),
+                (claimed, _) => Ok(claimed),
+            }
+        })
+    })
+}
+
+/// Takes every event of the flow that the second version does not have for one that has waited long.
+pub(super) fn impatient(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            let before = ledger.get(id).filter(|row| row.flow == "removed");
+            let claimed = claims.claim(id, claim).await?;
+            let waited = |row: Row| Row { queued_at: claim.now - Duration::from_secs(3600), ..row };
+            Ok(claimed.map(|lease| before.map_or(lease, |row| Lease::won(waited(row), claim))))
         })
     })
 }

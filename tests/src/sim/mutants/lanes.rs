@@ -51,7 +51,8 @@ impl DocumentStore<Batches> for Unstoppable {
             }
         };
         let stored = self.0.read().await?;
-        Ok(stored.map(|stored| Stored { text: each(Batches::read(&stored.text), on).text(), ..stored }))
+        Ok(stored
+            .map(|stored| Stored { text: each(Batches::read(&stored.text).expect("batches"), on).text(), ..stored }))
     }
 
     async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {

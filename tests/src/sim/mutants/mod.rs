@@ -23,7 +23,7 @@ use sim::Simulation;
 use sim::mutation::{ContainerPorts, Handling, Models, Mutation, RowRules};
 
 use self::records::{CarelessRecords, How};
-use super::flows::version;
+use super::flows::{renamed_without_was, version};
 use super::seeds::simulation;
 
 /// One way to break the protocol.
@@ -41,8 +41,20 @@ pub(super) static NONE: Mutant = Mutant::named("none");
 static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
+/// Our flows, whose second version renames an effect and does not say so.
+static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
+
 /// Every mutant.
-pub(super) static ALL: [Mutant; 69] = [
+pub(super) static ALL: [Mutant; 72] = [
+    Mutant { flows: Some(&RENAMED), ..Mutant::named("a renamed effect does not say what it was") },
+    Mutant::ports("an older version writes over a newer row", |p, m| ContainerPorts {
+        claims: claims::over_newer(p.claims, m),
+        ..p
+    }),
+    Mutant::ports("an unknown flow is not waited for", |p, m| ContainerPorts {
+        claims: claims::impatient(p.claims, m),
+        ..p
+    }),
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),

@@ -43,6 +43,10 @@ impl Rows for CarelessRecords {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
         Ok(self.records.row(id).await?.map(|row| self.timed(row)))
     }
+
+    async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
+        self.records.older(id).await
+    }
 }
 
 #[async_trait]

@@ -1,0 +1,380 @@
+//! Deploys while events are on their way: effects renamed, added and removed, flows too, and roll-backs; and two versions
+//! of the code at once.
+
+use std::time::Duration;
+
+use replay::handle;
+use serde_json::{Value, json};
+use shared::arrival::event::Event;
+use shared::base::document::DocumentStore as _;
+use shared::base::format::FORMAT;
+use shared::base::id::EventId;
+use shared::base::machine::Clock as _;
+use shared::flows::contract::Contracts;
+use shared::flows::{File, Flows};
+use shared::ledger::{Reason, Records as _, Rows as _, State};
+use shared::model::{ModelDocument, Script};
+use shared::operate::switchboard::Board;
+
+use super::world::World;
+use crate::fixtures::{by_ada, lead};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A flow for leads with these effects, each `id`, or `id was old`. Every one of them returns what it made.
+fn flows_of(effects: &[&str]) -> Flows {
+    flows_written(&effects.iter().map(|effect| written(effect)).collect::<String>())
+}
+
+fn flows_written(effects: &str) -> Flows {
+    let flow = format!(
+        r#"
+name: lead-routing
+version: 1
+on: {{source: web-forms, type: lead.created}}
+schema:
+  type: object
+  required: [type, data]
+  properties:
+    type: {{type: string}}
+    data: {{type: object, properties: {{event_id: {{type: string}}, email: {{type: string}}}}, required: [event_id, email]}}
+key: {{version: 1, fields: [data.event_id]}}
+order_by: data.email
+ttl: 1h
+max_age: 24h
+effects:
+{effects}
+retry: {{strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 3}}
+"#
+    );
+    let partner = "crm: {base_url: https://crm.example.com, timeout: 3s, key_window: 24h}";
+    let sources = "web-forms: {scheme: standard-webhooks, max_body: 64KiB, rate: 10/s, type_at: type}";
+    let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+    let files =
+        [file("sources.yaml", sources), file("integrations.yaml", partner), file("flows/lead-routing.yaml", &flow)];
+    Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn written(effect: &str) -> String {
+    let (id, was) = effect.split_once(" was ").unwrap_or((effect, ""));
+    let path = if was.is_empty() { id } else { was };
+    format!(
+        "  - {{id: {id}, was: [{was}], integration: crm, guarantee: native, result: {{id: /id}}, \
+         request: {{method: POST, path: /{path}}}}}\n"
+    )
+}
+
+/// An answer that says what was made.
+fn done() -> Script {
+    Script::Body(201, Some(json!({"id": "made-1"})))
+}
+
+/// Every container is of this version from here on.
+fn deploy(world: &mut World, flows: &Flows) {
+    world.intake.contracts = Contracts::of(flows);
+    world.intake.flows = flows.clone();
+    world.processor.flows = flows.clone();
+    world.replay.flows = flows.clone();
+}
+
+/// The keys of the calls that reached the partner, without the event's id.
+fn keys(world: &World) -> Vec<String> {
+    let calls = world.partners.calls().into_iter();
+    let key = |headers: Vec<(String, String)>| headers.into_iter().find(|(name, _)| name == "Idempotency-Key");
+    let keys = calls.filter_map(|(_, request)| key(request.headers));
+    keys.filter_map(|(_, key)| Some(key.split_once('/')?.1.to_owned())).collect()
+}
+
+/// What has become of an event when a deploy comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is on the queue, and nothing was tried.
+    Queued,
+    /// Its first effect is done, its second failed and is tried again.
+    Retrying,
+    /// Its first effect is done, and the event is parked.
+    Parked,
+    /// The same, and a batch has begun.
+    InABatch,
+}
+
+const STAGES: [Stage; 4] = [Stage::Queued, Stage::Retrying, Stage::Parked, Stage::InABatch];
+
+/// A world of the flow `a`, `b`, with one event that has come so far.
+async fn world_at(stage: Stage) -> (World, EventId) {
+    let world = World::with(flows_of(&["a", "b"]));
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    match stage {
+        Stage::Queued => (),
+        Stage::Retrying => {
+            world.partners.script(vec![done(), Script::Status(429)]);
+            world.poll().await;
+        }
+        Stage::Parked | Stage::InABatch => {
+            world.partners.script(vec![done(), Script::Status(400)]);
+            world.drain().await;
+            world.park().await;
+        }
+    }
+    if stage == Stage::InABatch {
+        let opened = handle(&world.replay, by_ada(json!({"op": "batch"}))).await;
+        assert_eq!(opened["progress"], "running", "{opened}");
+    }
+    (world, id)
+}
+
+/// Brings the event on: an operator replays what is parked, and the lane works on what is in a batch.
+async fn go_on(world: &World, id: &EventId, stage: Stage) {
+    match stage {
+        Stage::Queued | Stage::Retrying => (),
+        Stage::Parked => {
+            let replayed = handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+            assert_eq!(replayed["state"], "queued", "{replayed}");
+        }
+        Stage::InABatch => {
+            for _ in 0..3 {
+                world.park().await;
+                world.clock.advance(Duration::from_secs(200));
+            }
+        }
+    }
+    world.drain().await;
+}
+
+async fn fates(world: &World, id: &EventId, with_new: bool) -> Value {
+    let plan = handle(&world.replay, json!({"op": "plan", "ids": [id], "with_new": with_new})).await;
+    let steps = plan["events"][0]["steps"].as_array().cloned().unwrap_or_default();
+    steps.iter().map(|step| json!([step["effect"], step["fate"]])).collect()
+}
+
+#[tokio::test]
+async fn a_renamed_effect_keeps_its_past_and_its_key_in_every_stage_and_over_a_roll_back() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        let before = keys(&world);
+        deploy(&mut world, &flows_of(&["contact was a", "b"]));
+        if matches!(stage, Stage::Parked | Stage::InABatch) {
+            assert_eq!(fates(&world, &id, false).await, json!([["contact", "skip"], ["b", "run"]]), "{stage:?}");
+        }
+        go_on(&world, &id, stage).await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+        let new: Vec<String> = keys(&world).split_off(before.len());
+        let expected: &[&str] = if stage == Stage::Queued { &["a", "b"] } else { &["b"] };
+        assert_eq!(new, expected, "{stage:?}: the partner knows the effect by its first name");
+    }
+    // The new version does the effect, and the old one finds it.
+    let (mut world, id) = world_at(Stage::Queued).await;
+    deploy(&mut world, &flows_of(&["contact was a", "b"]));
+    world.partners.script(vec![done(), Script::Status(429)]);
+    world.poll().await;
+    deploy(&mut world, &flows_of(&["a", "b"]));
+    world.drain().await;
+    assert_eq!(
+        (world.row(&id).await.state, keys(&world)),
+        (State::Succeeded, ["a", "b", "b"].map(str::to_owned).into())
+    );
+}
+
+#[tokio::test]
+async fn a_template_reads_a_renamed_effect_by_its_name_of_today() {
+    let (mut world, id) = world_at(Stage::Retrying).await;
+    let before = world.row(&id).await.results()["a"]["id"].clone();
+    let written = ["contact was a", "b"].map(written).concat();
+    let renamed = flows_written(&written.replace("path: /b", "path: \"/b/{{ effects.contact.id }}\""));
+    deploy(&mut world, &renamed);
+    world.drain().await;
+    let last = world.partners.calls().pop().expect("a call").1.path;
+    assert_eq!(last, format!("/b/{}", before.as_str().expect("a result")));
+}
+
+#[tokio::test]
+async fn without_was_a_renamed_effect_is_a_new_one_and_a_replay_does_not_do_it_unless_told() {
+    for stage in [Stage::Parked, Stage::InABatch] {
+        let (mut world, id) = world_at(stage).await;
+        deploy(&mut world, &flows_of(&["contact", "b"]));
+        assert_eq!(fates(&world, &id, false).await, json!([["contact", "new"], ["b", "run"]]));
+        assert_eq!(fates(&world, &id, true).await, json!([["contact", "run"], ["b", "run"]]));
+        go_on(&world, &id, stage).await;
+        assert_eq!((world.row(&id).await.state, keys(&world).concat()), (State::Succeeded, "abb".into()), "{stage:?}");
+    }
+    let (mut world, id) = world_at(Stage::Parked).await;
+    deploy(&mut world, &flows_of(&["contact", "b"]));
+    let told = by_ada(json!({"op": "replay", "id": id, "with_new": true}));
+    assert_eq!(handle(&world.replay, told).await["state"], "queued");
+    world.drain().await;
+    assert_eq!(keys(&world).concat(), "abcontactb");
+    // A first try does what is deployed.
+    for stage in [Stage::Queued, Stage::Retrying] {
+        let (mut world, id) = world_at(stage).await;
+        deploy(&mut world, &flows_of(&["a", "b", "c"]));
+        world.drain().await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded);
+        assert!(keys(&world).ends_with(&["c".to_owned()]), "{stage:?}: {:?}", keys(&world));
+    }
+}
+
+#[tokio::test]
+async fn the_hash_of_a_plan_covers_what_is_new() {
+    let (mut world, id) = world_at(Stage::Parked).await;
+    deploy(&mut world, &flows_of(&["a", "b", "c"]));
+    let plan = handle(&world.replay, json!({"op": "plan", "ids": [id]})).await;
+    let seen = json!([{"id": id, "hash": plan["events"][0]["hash"]}]);
+    let with_new = by_ada(json!({"op": "apply", "events": seen, "with_new": true}));
+    assert!(handle(&world.replay, with_new).await["changed"].is_array(), "it is another plan");
+    let applied = handle(&world.replay, by_ada(json!({"op": "apply", "events": seen}))).await;
+    assert_eq!(applied["applied"][0]["state"], "queued", "{applied}");
+    world.drain().await;
+    assert_eq!((world.row(&id).await.state, keys(&world).concat()), (State::Succeeded, "abb".into()));
+}
+
+#[tokio::test]
+async fn an_event_whose_flow_is_not_there_waits_an_hour_for_it_and_is_parked_then() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        let known = flows_of(&["a", "b"]);
+        deploy(&mut world, &without_flows());
+        if matches!(stage, Stage::Parked | Stage::InABatch) {
+            let plan = handle(&world.replay, json!({"op": "plan", "ids": [id]})).await;
+            let blocked = plan["events"][0]["blocked"].as_str().unwrap_or_default().to_owned();
+            assert!(blocked.contains("there is no flow `lead-routing`"), "{plan}");
+        }
+        if stage == Stage::InABatch {
+            world.park().await;
+        } else if stage == Stage::Parked {
+            handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+        }
+        let since = world.clock.now();
+        while world.clock.now().since(since) < HOUR - Duration::from_secs(60) {
+            world.poll().await;
+            world.clock.advance(Duration::from_secs(30));
+        }
+        assert_eq!(world.row(&id).await.state, State::Retrying, "{stage:?}: {:?}", world.story(&id).await);
+        deploy(&mut world, &known);
+        world.drain().await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+    }
+    let (mut world, id) = world_at(Stage::Queued).await;
+    deploy(&mut world, &without_flows());
+    world.drain().await;
+    let row = world.row(&id).await;
+    assert_eq!(row.death.map(|death| death.reason), Some(Reason::UnknownFlow));
+    assert!(world.clock.now().since(row.queued_at) >= HOUR);
+}
+
+/// A version that has no flow for leads.
+fn without_flows() -> Flows {
+    let sources = "web-forms: {scheme: standard-webhooks, max_body: 64KiB, rate: 10/s, type_at: type}";
+    Flows::parse(&[File { path: "sources.yaml".into(), text: sources.into() }]).expect("no flow at all")
+}
+
+#[tokio::test]
+async fn while_its_flow_is_not_there_a_lost_call_stays_dated_by_its_lease() {
+    let (mut world, id) = world_at(Stage::Queued).await;
+    let lease = Duration::from_secs(60);
+    world.partners.script(vec![Script::Hang]);
+    let message = world.events.receive(1).remove(0);
+    // The worker is lost in the middle of its call.
+    let event: Event = serde_json::from_str(&message.body).expect("an event");
+    let claim = crate::fixtures::claim_of(&event, world.clock.now(), &["a"]);
+    shared::ledger::Claims::claim(&world.ledger, &id, &claim).await.expect("an answer").expect("a won claim");
+    let until = world.clock.now() + lease;
+    world.clock.advance(Duration::from_secs(200));
+    deploy(&mut world, &without_flows());
+    world.poll().await;
+    let entry = world.row(&id).await.effects["a"].clone();
+    assert!(entry.in_doubt() && entry.at == until, "{entry:?}");
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_left_to_it() {
+    let (mut world, id) = world_at(Stage::Queued).await;
+    let newer = world.ledger.in_format(FORMAT + 1);
+    newer.overwrite(&world.row(&id).await);
+    let writes = world.ledger.writes();
+    for _ in 0..3 {
+        assert_eq!(world.poll().await.len(), 1, "the message is left on the queue");
+        world.clock.advance(Duration::from_secs(900));
+    }
+    assert_eq!((world.row(&id).await.state, keys(&world).len()), (State::Queued, 0));
+    assert_eq!(world.ledger.writes(), writes + 3, "no read and no write beside the claim");
+    assert_eq!(world.metrics.sum("NewerFormat{}"), 3);
+    world.processor.ledger = Box::new(newer);
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded, "the newer version goes on");
+}
+
+#[tokio::test]
+async fn an_operator_is_told_that_a_newer_version_wrote_a_row_or_a_document() {
+    let (mut world, id) = world_at(Stage::Parked).await;
+    let row = world.row(&id).await;
+    world.ledger.in_format(FORMAT + 1).overwrite(&row);
+    for op in ["replay", "drop"] {
+        let declined = handle(&world.replay, by_ada(json!({"op": op, "id": id}))).await;
+        assert!(declined["error"].as_str().is_some_and(|why| why.contains("a newer version")), "{declined}");
+    }
+    assert_eq!(world.row(&id).await, row, "nothing was changed");
+
+    let boards: ModelDocument<Board> = ModelDocument::default();
+    boards.in_format(FORMAT + 1).scribble(1, "{}");
+    world.replay.boards = Box::new(boards.clone());
+    let declined = handle(&world.replay, by_ada(json!({"op": "pause"}))).await;
+    assert!(declined["error"].as_str().is_some_and(|why| why.contains("newer version")), "{declined}");
+    assert_eq!(boards.read().await.expect("an answer").expect("a board").version, 1);
+
+    let batches = ModelDocument::default();
+    batches.in_format(FORMAT + 1).scribble(4, "[]");
+    world.replay.batches = Box::new(batches.clone());
+    let declined = handle(&world.replay, by_ada(json!({"op": "batch"}))).await;
+    assert!(declined["error"].as_str().is_some_and(|why| why.contains("newer version")), "{declined}");
+    batches.scribble(4, "{\"batches\": []}");
+    let declined = handle(&world.replay, by_ada(json!({"op": "batch"}))).await;
+    assert!(declined["error"].is_string(), "a document that is not readable is not overwritten: {declined}");
+}
+
+#[tokio::test]
+async fn messages_and_letters_of_a_newer_version_stay_on_their_queues() {
+    let (world, id) = world_at(Stage::Queued).await;
+    let message = world.events.receive(1).remove(0);
+    for body in [
+        json!({"format": FORMAT + 1, "of": "tomorrow"}).to_string(),
+        message.body.replace(&format!("\"format\":{FORMAT}"), &format!("\"format\":{}", FORMAT + 1)),
+    ] {
+        for queue in [&world.events, &world.dead_letters] {
+            queue.put("tomorrow", &body, &body, std::collections::BTreeMap::new());
+        }
+        world.poll().await;
+        assert!(!world.park().await.is_empty(), "the letter stays");
+        world.clock.advance(Duration::from_secs(1000));
+    }
+    assert!(world.metrics.sum("NewerFormat{}") >= 2);
+    assert_eq!(world.row(&id).await.state, State::Succeeded, "the message of this version was done");
+    assert_eq!((world.events.depth(), world.dead_letters.depth()), (2, 2));
+    assert_eq!(world.ledger.parked(10).await, Ok(vec![]), "nothing is parked as something else");
+}
+
+#[tokio::test]
+async fn what_is_done_is_kept_for_people_and_for_whoever_asks_when_the_key_is_used_again() {
+    let flows = flows_of(&["a"]);
+    let world = World::with(flows);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    let first = world.row(&id).await;
+    let later = world.clock.now() + HOUR + Duration::from_secs(1);
+    assert!(first.forgotten(later) && first.is_kept_for_people(later));
+    world.clock.advance(HOUR + Duration::from_secs(1));
+    assert_eq!(world.post(&lead()).await.expect("the key is free").id, id);
+    world.drain().await;
+    assert_eq!(keys(&world).concat(), "aa", "it is a new event");
+    assert_eq!(world.ledger.older(&id).await, Ok(vec![first.clone()]));
+    let shown = handle(&world.replay, json!({"op": "show", "id": id})).await;
+    assert_eq!(shown["older"][0]["received_at"], first.received_at.to_string(), "{shown}");
+}
+
+#[tokio::test]
+async fn the_happy_path_costs_what_it_did() {
+    let world = World::with(flows_of(&["a"]));
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    assert_eq!(world.ledger.writes(), 1, "the admission");
+    world.drain().await;
+    assert_eq!((world.row(&id).await.state, world.ledger.writes()), (State::Succeeded, 3), "a claim and a close more");
+}
