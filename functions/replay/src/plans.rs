@@ -82,7 +82,11 @@ pub(crate) async fn plan_for_operator(
     let (ids, more) = if ids.is_empty() { taken_first(replay, filter, max).await? } else { (ids, false) };
     let plan = plan(replay, &ids, with_new).await?;
     let hashes: Vec<&str> = plan.iter().map(|event| event.hash.as_str()).collect();
-    Ok(json!({"events": plan, "hash": fingerprint(&json!(hashes)), "more": more}))
+    let mut answer = json!({"events": plan, "hash": fingerprint(&json!(hashes)), "more": more});
+    if with_new {
+        answer["with_new"] = json!(true);
+    }
+    Ok(answer)
 }
 
 /// Replays exactly what a plan said, or nothing at all.

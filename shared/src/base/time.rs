@@ -144,7 +144,7 @@ pub fn within_until(now: Timestamp, from: HourMinute, to: HourMinute, zone: &str
     Some(Timestamp(end.timestamp().as_millisecond()))
 }
 
-/// A duration as flow files write it: `500ms`, `2s`, `48h`, `1h30m`. For `#[serde(with = "DurationText")]`.
+/// A duration as flow files write it: `500ms`, `2s`, `48h`, `1h30m`, `30d`. For `#[serde(with = "DurationText")]`.
 #[derive(Debug)]
 pub struct DurationText;
 
@@ -162,13 +162,20 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, 
 
 /// Reads a duration as flow files write it, or says how it is written.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad =
-        || format!("`{text}` is not a duration; its units are ms, s, m and h, not days; write `500ms`, `2s`, `48h`");
+    let bad = || {
+        format!(
+            "`{text}` is not a duration; its units are ms, s, m and h, or d alone; write `500ms`, `2s`, `48h`, `30d`"
+        )
+    };
     read_duration(text).ok_or_else(bad)
 }
 
 /// Reads a duration in the one accepted form: jiff would take `5 minutes` and `PT5M`, too.
 fn read_duration(text: &str) -> Option<Duration> {
+    // jiff takes no days: those of a calendar differ in length. Ours have 24 hours.
+    if let Some(days) = text.strip_suffix('d').filter(|days| days.bytes().all(|byte| byte.is_ascii_digit())) {
+        return days.parse::<u64>().ok()?.checked_mul(24 * 3600).map(Duration::from_secs);
+    }
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"hms".contains(&byte));
     let signed: SignedDuration = text.parse().ok().filter(|_| plain)?;
     Duration::try_from(signed).ok()
@@ -266,7 +273,8 @@ mod tests {
         assert_eq!(read("500ms").ok(), Some(Duration::from_millis(500)));
         assert_eq!(read("48h").ok(), Some(Duration::from_secs(48 * 3600)));
         assert_eq!(read("1h30m").ok(), Some(Duration::from_secs(90 * 60)));
-        for bad in ["", "soon", "-2s", "2", "5 minutes", "PT5M", "1.5h", "2d"] {
+        assert_eq!(read("30d").ok(), Some(Duration::from_secs(30 * 24 * 3600)));
+        for bad in ["", "soon", "-2s", "2", "5 minutes", "PT5M", "1.5h", "d", "1d2h"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::args::ByAndReasonArgs;
 use crate::cloud::{self, CloudArgs};
 use crate::event_outcomes::EventOutcomes;
+use crate::replay::with_new;
 use crate::{CommandExit, output};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -27,19 +28,23 @@ pub(crate) struct ApplyArgs {
     /// The file with the output of `plan --json`. Events that it lists as blocked are left out.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+    /// The plan was made with --with-new. A file says so itself.
+    #[arg(long, conflicts_with = "plan")]
+    with_new: bool,
     #[command(flatten)]
     why: ByAndReasonArgs,
 }
 
 impl ApplyArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
-        let events = match &self.plan {
+        let (events, asked) = match &self.plan {
             Some(file) => read(file)?,
-            None => self.events.clone(),
+            None => (self.events.clone(), self.with_new),
         };
         let events: Vec<Value> = events.into_iter().map(|(id, hash)| json!({"id": id, "hash": hash})).collect();
         let answer = cloud::with(at, async |cloud| {
-            let operation = self.why.add_to(cloud, json!({"op": "apply", "events": events})).await;
+            let operation = with_new(json!({"op": "apply", "events": events}), asked);
+            let operation = self.why.add_to(cloud, operation).await;
             cloud.change(operation, "dead list").await
         })?;
         let outcomes = EventOutcomes::read(&answer["applied"]);
@@ -54,10 +59,11 @@ fn pair(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "write the event's id, `=` and its hash, as `ledgerline plan` prints them".into())
 }
 
-fn read(file: &Path) -> Result<Vec<(String, String)>> {
+/// The events of a plan in a file, and whether it was made with what is new.
+fn read(file: &Path) -> Result<(Vec<(String, String)>, bool)> {
     let text = std::fs::read(file)
         .with_context(|| format!("nothing was replayed: cannot read the plan in {}", file.display()))?;
-    let plan = serde_json::from_slice(&text).with_context(|| {
+    let plan: Value = serde_json::from_slice(&text).with_context(|| {
         format!(
             "nothing was replayed: {} is not JSON. Make it with `ledgerline plan … --json > plan.json`",
             file.display()
@@ -72,7 +78,7 @@ fn read(file: &Path) -> Result<Vec<(String, String)>> {
     if events.is_empty() {
         bail!("nothing was replayed: every event of the plan in {} is blocked, or it has none", file.display());
     }
-    Ok(events)
+    Ok((events, plan["with_new"] == true))
 }
 
 /// The events that a plan would replay, with their hashes.

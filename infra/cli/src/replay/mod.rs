@@ -7,7 +7,7 @@ mod follow;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{ByAndReasonArgs, FilterArgs};
 use crate::cloud::{self, CloudArgs, CloudClient};
@@ -44,6 +44,9 @@ pub(crate) struct ReplayArgs {
     /// Choose all parked events, where no other option chooses.
     #[arg(long)]
     all: bool,
+    /// Also do the effects that the flow did not have when it accepted the events: a plan shows them as `new`. With ids.
+    #[arg(long, requires = "ids")]
+    with_new: bool,
     #[command(flatten)]
     pace: batch::BatchArgs,
     /// Why you replay. The reason is kept in the history. A dry run needs none.
@@ -63,12 +66,17 @@ impl ReplayArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         self.check()?;
         if self.dry_run {
-            return PlanArgs::of_batch(self.ids, self.only, self.pace.max).run(at, json);
+            return PlanArgs::of_batch(self.ids, self.only, self.pace.max, self.with_new).run(at, json);
         }
         let why = ByAndReasonArgs { reason: self.reason.unwrap_or_default(), by: self.by };
         match self.ids.as_slice() {
             [] => batch::run(at, json, &self.only, &self.pace, &why, self.yes),
-            ids => cloud::with(at, async |cloud| replay_each(cloud, json, ids, self.seen.as_deref(), &why).await),
+            ids => {
+                let operation = with_new(json!({"op": "replay"}), self.with_new);
+                cloud::with(at, async |cloud| {
+                    replay_each(cloud, json, operation, ids, self.seen.as_deref(), &why).await
+                })
+            }
         }
     }
 
@@ -89,15 +97,24 @@ impl ReplayArgs {
     }
 }
 
+/// The operation, and that it also does what is new, where that is asked for.
+fn with_new(mut operation: Value, asked: bool) -> Value {
+    if asked {
+        operation["with_new"] = json!(true);
+    }
+    operation
+}
+
 /// Replays each event by itself.
 async fn replay_each(
     cloud: &CloudClient,
     json: bool,
+    operation: Value,
     ids: &[String],
     seen: Option<&str>,
     why: &ByAndReasonArgs,
 ) -> Result<CommandExit> {
-    let signed = why.add_to(cloud, json!({"op": "replay"})).await;
+    let signed = why.add_to(cloud, operation).await;
     let outcomes = EventOutcomes::of_each(ids, String::as_str, async |id| {
         let mut operation = signed.clone();
         operation["id"] = json!(id);

@@ -8,6 +8,7 @@ use crate::CommandExit;
 use crate::args::{FilterArgs, MAX_LISTED, now, up_to};
 use crate::cloud::{self, CloudArgs};
 use crate::output::{self, columns, count};
+use crate::replay::with_new;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +25,9 @@ pub(crate) struct PlanArgs {
     only: FilterArgs,
     #[arg(long, default_value_t = 20, value_parser = up_to(MAX_LISTED), help = format!("How many events at most, up to {MAX_LISTED}"))]
     max: u32,
+    /// Also do the effects that the flow did not have when it accepted the events. Without it they are shown as `new`.
+    #[arg(long)]
+    with_new: bool,
     /// How many events a batch would replay at most, where this plan is the dry run of one.
     #[arg(skip)]
     batch: Option<u32>,
@@ -31,8 +35,8 @@ pub(crate) struct PlanArgs {
 
 impl PlanArgs {
     /// The plan of what a batch of up to `max` events would do first.
-    pub(super) fn of_batch(ids: Vec<String>, only: FilterArgs, max: u32) -> Self {
-        PlanArgs { batch: ids.is_empty().then_some(max), ids, only, max: max.min(MAX_LISTED) }
+    pub(super) fn of_batch(ids: Vec<String>, only: FilterArgs, max: u32, with_new: bool) -> Self {
+        PlanArgs { batch: ids.is_empty().then_some(max), ids, only, max: max.min(MAX_LISTED), with_new }
     }
 
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
@@ -40,6 +44,7 @@ impl PlanArgs {
             bail!("there is no plan: name the events by id or choose them by options, not both");
         }
         let operation = json!({"op": "plan", "ids": self.ids, "only": self.only.filter(now()), "max": self.max});
+        let operation = with_new(operation, self.with_new);
         let answer = cloud::with(at, async |cloud| cloud.query(operation).await)?;
         output::print_answer(json, &answer, || text(&answer, self.batch, at))?;
         Ok(CommandExit::Success)
@@ -76,7 +81,7 @@ fn text(answer: &Value, batch: Option<u32>, at: &CloudArgs) -> String {
     let summary =
         format!("{} would be replayed, {blocked} blocked. Nothing was changed.", count(rows.len() - blocked, "event"));
     let table = columns(["FLOW", "EFFECTS", "BLOCKED", "ID"], &rows);
-    format!("{table}{summary}\n{}{}", beyond(rows.len(), batch), next_step(&events, at))
+    format!("{table}{summary}\n{}{}", beyond(rows.len(), batch), next_step(&events, answer["with_new"] == true, at))
 }
 
 /// The sentence that a batch would go on where a plan ends.
@@ -90,14 +95,15 @@ fn beyond(planned: usize, batch: Option<u32>) -> String {
 }
 
 /// The command that does exactly what the plan shows.
-fn next_step(events: &[&Value], at: &CloudArgs) -> String {
+fn next_step(events: &[&Value], with_new: bool, at: &CloudArgs) -> String {
     let free: Vec<_> = events.iter().filter(|event| !event["blocked"].is_string()).collect();
     let pair = |event: &&&Value| format!("{}={}", word(&event["id"]), word(&event["hash"]));
     match free.len() {
         0 => String::new(),
         1..=MAX_NAMED => {
             let pairs: Vec<_> = free.iter().map(pair).collect();
-            let apply = at.command(&format!("apply {} --reason '…'", pairs.join(" ")));
+            let new = if with_new { " --with-new" } else { "" };
+            let apply = at.command(&format!("apply {}{new} --reason '…'", pairs.join(" ")));
             format!("To replay exactly this:\n  {apply}\n")
         }
         _ => {
