@@ -9,6 +9,7 @@ mod contacts;
 mod latest;
 mod ledger;
 mod limits;
+mod lines;
 mod pressure;
 mod queue;
 mod races;

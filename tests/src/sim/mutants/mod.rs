@@ -7,6 +7,7 @@ mod claims;
 mod contacts;
 mod guards;
 mod lanes;
+mod lines;
 mod others;
 mod queues;
 mod records;
@@ -22,6 +23,7 @@ use shared::model::ModelLedger;
 use sim::Simulation;
 use sim::mutation::{ContainerPorts, Handling, Models, Mutation, RowRules};
 
+use self::lines::{CarelessLines, LineFault};
 use self::records::{CarelessRecords, How};
 use super::flows::version;
 use super::seeds::simulation;
@@ -42,7 +44,7 @@ static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 66] = [
+pub(super) static ALL: [Mutant; 70] = [
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
     Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
     Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
@@ -167,6 +169,19 @@ pub(super) static ALL: [Mutant; 66] = [
     }),
     Mutant::ports("no tick is sent", |p, _| ContainerPorts { ticks: Box::new(lanes::NoTicks), ..p }),
     Mutant::handling("the schedule does not come", Handling::Unscheduled),
+    Mutant::handling("nothing that waits is woken", Handling::Unwoken),
+    Mutant::ports("a successor does not look who waits before it", |p, m| ContainerPorts {
+        lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::LooksNot }),
+        ..p
+    }),
+    Mutant::ports("an event that waits keeps no payload", |p, m| ContainerPorts {
+        lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::RowAlone }),
+        ..p
+    }),
+    Mutant::ports("whatever the queue gives up on has crashed", |p, _| ContainerPorts {
+        records: CarelessRecords::over(p.records, How::SaysCrashed),
+        ..p
+    }),
     Mutant::handling("an apply does not look at its plan", Handling::AnyPlan),
     Mutant::rules("a replay forgets what an operator said", RowRules { replayed: lanes::unsaid, ..RowRules::PRODUCT }),
     Mutant::ports("a claim ignores the fingerprint", |p, m| ContainerPorts {
