@@ -42,6 +42,9 @@ const TICK: Duration = Duration::from_secs(60);
 /// The number of events of a list that cannot go yet, of which those are woken that are too old: they are told so in time.
 const LOOKED_AT: usize = 25;
 
+/// The number of events among which those are chosen that are woken to see whether a partner is back.
+const PROBED_AMONG: usize = 200;
+
 /// Later than every moment of a list.
 const ALL: Duration = Duration::from_secs(400 * 24 * 3600);
 
@@ -116,7 +119,7 @@ impl WakeTick<'_> {
         let rows = match self.free(on).await? {
             Free::None => self.too_old(on).await?,
             Free::All => self.due(on, most).await?,
-            Free::Some(probes) => self.due(on, probes.min(most)).await?,
+            Free::Some(probes) => probing(self.due(on, PROBED_AMONG.min(most)).await?, probes),
         };
         let mut woken = 0;
         for rows in rows.chunks(SIDE_BY_SIDE) {
@@ -220,6 +223,17 @@ impl WakeTick<'_> {
         }
         Ok(true)
     }
+}
+
+/// The events that are woken to see whether a partner is back: of each entity only the first, because the others would
+/// wait behind it; and those first that were woken for it least often, because an event is spared only so many attempts.
+fn probing(rows: Vec<Row>, probes: usize) -> Vec<Row> {
+    let mut entities = BTreeSet::new();
+    let entity = |row: &Row| (row.flow.clone(), row.wait.as_ref().map(|wait| wait.group.clone()));
+    let mut first: Vec<Row> = rows.into_iter().filter(|row| entities.insert(entity(row))).collect();
+    first.sort_by_key(|row| row.effects.values().map(|entry| entry.spared).sum::<u32>());
+    first.truncate(probes);
+    first
 }
 
 /// Wakes events side by side, and sends them in order. What the queue did not take is sent again later.

@@ -307,7 +307,7 @@ impl Lease {
     pub fn wait(mut self, wait: Wait, place: Timestamp, now: Timestamp) -> Closed {
         self.row.retry_at = None;
         self.row.place = Some(place);
-        self.row.list_as_waiting(&wait, now);
+        self.row.list_as_waiting(&wait, place, now);
         let what = format!("waiting for {}: {}", wait.on, wait.why);
         self.row.wait = Some(wait);
         self.close(State::Waiting, what, now)

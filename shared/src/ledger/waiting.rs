@@ -65,6 +65,8 @@ pub struct Wait {
     pub on: WaitsFor,
     /// The reason in words.
     pub why: String,
+    /// The event's message group, which names its entity.
+    pub group: String,
     /// The moment when the event left the queue.
     pub since: Timestamp,
     /// The moment when the event is due, where it waits for one.
@@ -144,10 +146,10 @@ impl Row {
         Ok(self)
     }
 
-    /// Lists the row by what it waits for. Events that wait for a moment are due then. The others go in the order in which
-    /// they began to wait: an event that has just shown that its partner is down goes behind those that have not.
-    pub(super) fn list_as_waiting(&mut self, wait: &Wait, now: Timestamp) {
-        self.list_on(&wait.on, wait.until.unwrap_or(wait.since), now);
+    /// Lists the row by what it waits for. Events that wait for a moment are due then. The others go in the order of
+    /// their places, so that no entity's event is listed before those that stand before it.
+    pub(super) fn list_as_waiting(&mut self, wait: &Wait, place: Timestamp, now: Timestamp) {
+        self.list_on(&wait.on, wait.until.unwrap_or(place), now);
     }
 
     fn list_on(&mut self, on: &WaitsFor, at: Timestamp, now: Timestamp) {

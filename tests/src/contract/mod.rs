@@ -10,6 +10,7 @@ mod formats;
 mod latest;
 mod ledger;
 mod limits;
+mod lines;
 mod pressure;
 mod queue;
 mod races;

@@ -7,6 +7,7 @@ mod claims;
 mod contacts;
 mod guards;
 mod lanes;
+mod lines;
 mod others;
 mod queues;
 mod records;
@@ -22,6 +23,7 @@ use shared::model::ModelLedger;
 use sim::Simulation;
 use sim::mutation::{ContainerPorts, Handling, Models, Mutation, RowRules};
 
+use self::lines::{CarelessLines, LineFault};
 use self::records::{CarelessRecords, How};
 use super::flows::{renamed_without_was, version};
 use super::seeds::simulation;
@@ -45,7 +47,7 @@ static HASTY: LazyLock<Simulation> =
 static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 72] = [
+pub(super) static ALL: [Mutant; 76] = [
     Mutant { flows: Some(&RENAMED), ..Mutant::named("a renamed effect does not say what it was") },
     Mutant::ports("an older version writes over a newer row", |p, m| ContainerPorts {
         claims: claims::over_newer(p.claims, m),
@@ -187,6 +189,19 @@ pub(super) static ALL: [Mutant; 72] = [
     }),
     Mutant::ports("no tick is sent", |p, _| ContainerPorts { ticks: Box::new(lanes::NoTicks), ..p }),
     Mutant::handling("the schedule does not come", Handling::Unscheduled),
+    Mutant::handling("nothing that waits is woken", Handling::Unwoken),
+    Mutant::ports("a successor does not look who waits before it", |p, m| ContainerPorts {
+        lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::LooksNot }),
+        ..p
+    }),
+    Mutant::ports("an event that waits keeps no payload", |p, m| ContainerPorts {
+        lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::RowAlone }),
+        ..p
+    }),
+    Mutant::ports("whatever the queue gives up on has crashed", |p, _| ContainerPorts {
+        records: CarelessRecords::over(p.records, How::SaysCrashed),
+        ..p
+    }),
     Mutant::handling("an apply does not look at its plan", Handling::AnyPlan),
     Mutant::rules("a replay forgets what an operator said", RowRules { replayed: lanes::unsaid, ..RowRules::PRODUCT }),
     Mutant::ports("a claim ignores the fingerprint", |p, m| ContainerPorts {

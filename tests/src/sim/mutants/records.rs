@@ -5,7 +5,7 @@ use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::ledger::{Records, Row, Rows, State};
+use shared::ledger::{Reason, Records, Row, Rows, State};
 
 /// The records, but for one thing.
 pub(super) struct CarelessRecords {
@@ -20,6 +20,8 @@ pub(super) enum How {
     KeepsNoPayload,
     /// Says that it dropped an event.
     DropsNothing,
+    /// Says of every event that the queue gave up on that it crashed.
+    SaysCrashed,
     /// Takes everything to have been parked when it came.
     Timeless,
 }
@@ -66,6 +68,13 @@ impl Records for CarelessRecords {
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
         match self.how {
             How::KeepsNoPayload => self.records.replace(seen, next).await,
+            How::SaysCrashed => {
+                let mut next = next.clone();
+                next.death.iter_mut().filter(|death| death.reason == Reason::Undelivered).for_each(|death| {
+                    death.reason = Reason::Crashed;
+                });
+                self.records.park(seen, &next, event).await
+            }
             _ => self.records.park(seen, next, event).await,
         }
     }

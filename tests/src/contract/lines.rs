@@ -1,0 +1,150 @@
+//! The contract of the lists and lines of waiting events.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use shared::adapters::aws::{DynamoLedger, aws};
+use shared::arrival::event::Event;
+use shared::base::errors::WriteError;
+use shared::base::time::Timestamp;
+use shared::ledger::{Admissions, Claims, InLine, Lease, Line, Lines, NotClaimed, Records, Row, State, Wait, WaitsFor};
+use shared::model::ModelLedger;
+
+use super::on_model_and_emulator;
+use crate::fixtures::{NOW, claim_of, event};
+
+trait Ledger: Admissions + Claims + Records + Lines {}
+impl<T: Admissions + Claims + Records + Lines> Ledger for T {}
+
+fn model() -> ModelLedger {
+    ModelLedger::default()
+}
+
+async fn emulator() -> DynamoLedger {
+    let table = std::env::var("LEDGERLINE_LEDGER_TABLE").expect("make test names the table");
+    DynamoLedger::new(&aws().await, table)
+}
+
+on_model_and_emulator!(
+    what_waits_is_written_with_its_payload_and_its_place,
+    a_worker_that_lost_its_lease_lets_nothing_wait,
+    a_woken_event_is_claimed_by_its_own_number_alone,
+    who_joins_again_is_not_taken_out_of_the_line,
+    those_that_are_due_are_listed_in_order,
+);
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(NOW.secs() + secs)
+}
+
+/// A name that no other test and no earlier run knows.
+fn unique(name: &str) -> String {
+    format!("{name}-{}", SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos())
+}
+
+async fn claimed(ledger: &impl Ledger, event: &Event, now: Timestamp) -> Lease {
+    ledger.claim(&event.id, &claim_of(event, now, &[])).await.expect("an answer").expect("a won claim")
+}
+
+async fn held(ledger: &impl Ledger, name: &str, group: &str) -> (Event, Lease) {
+    let event = Event { group: group.to_owned(), ..event(&unique(name)) };
+    ledger.admit(&Row::admitted(&event, NOW), NOW).await.expect("an answer");
+    let lease = claimed(ledger, &event, NOW).await;
+    (event, lease)
+}
+
+fn wait_for(on: &WaitsFor, group: &str) -> Wait {
+    Wait { on: on.clone(), why: "a test".into(), group: group.to_owned(), since: NOW, until: None }
+}
+
+async fn row(ledger: &impl Ledger, event: &Event) -> Row {
+    ledger.row(&event.id).await.expect("an answer").expect("a row")
+}
+
+/// Lets the event wait from that second on.
+async fn waits(ledger: &impl Ledger, event: &Event, lease: Lease, on: &WaitsFor, second: i64) {
+    let closed = lease.wait(wait_for(on, &event.group), at(second), NOW);
+    ledger.wait(&closed, event).await.expect("the lease is held");
+}
+
+async fn woken(ledger: &impl Ledger, event: &Event) -> Event {
+    let seen = row(ledger, event).await;
+    let next = seen.clone().woken(None, NOW).expect("it waits");
+    ledger.replace(Some(&seen), &next).await.expect("unchanged");
+    Event { wake: next.wake, ..event.clone() }
+}
+
+async fn what_waits_is_written_with_its_payload_and_its_place(ledger: impl Ledger) {
+    let (event, lease) = held(&ledger, "waits", &unique("group")).await;
+    let (line, flow) = (Line::of(&event), WaitsFor::Flow(unique("flow")));
+    assert_eq!((ledger.first(&line).await, ledger.last(&line).await), (Ok(None), Ok(None)));
+    waits(&ledger, &event, lease, &flow, 3).await;
+    let written = row(&ledger, &event).await;
+    assert_eq!((written.state, written.place), (State::Waiting, Some(at(3))));
+    assert_eq!(ledger.kept(&event.id).await, Ok(Some(event.clone())));
+    let place = InLine { place: at(3), id: event.id.clone(), wake: 0 };
+    assert_eq!(ledger.first(&line).await, Ok(Some(place.clone())));
+    assert_eq!(ledger.last(&line).await, Ok(Some(place)));
+    assert_eq!(ledger.listed(&flow, at(60), 10).await.expect("an answer"), [written]);
+}
+
+async fn a_worker_that_lost_its_lease_lets_nothing_wait(ledger: impl Ledger) {
+    let (event, lost) = held(&ledger, "lost", &unique("group")).await;
+    claimed(&ledger, &event, at(120)).await;
+    let closed = lost.wait(wait_for(&WaitsFor::Moment, &event.group), at(1), NOW);
+    assert_eq!(ledger.wait(&closed, &event).await, Err(WriteError::Fenced));
+    assert_eq!(ledger.kept(&event.id).await, Ok(None));
+    assert_eq!(ledger.first(&Line::of(&event)).await, Ok(None));
+}
+
+async fn a_woken_event_is_claimed_by_its_own_number_alone(ledger: impl Ledger) {
+    let (event, lease) = held(&ledger, "woken", &unique("group")).await;
+    waits(&ledger, &event, lease, &WaitsFor::Flow(unique("flow")), 1).await;
+    let claim = |event: &Event| claim_of(event, NOW, &[]);
+    assert_eq!(ledger.claim(&event.id, &claim(&event)).await, Ok(Err(NotClaimed::Settled)), "it has left the queue");
+    let again = woken(&ledger, &event).await;
+    assert_eq!(ledger.claim(&event.id, &claim(&event)).await, Ok(Err(NotClaimed::Superseded)));
+    let lease = claimed(&ledger, &again, NOW).await;
+    assert_eq!((lease.row().wake, &lease.row().listed), (1, &None));
+    ledger.forget(&again).await.expect("an answer");
+    assert!(ledger.kept(&event.id).await.expect("an answer").is_some(), "it is kept under the number before");
+    ledger.forget(&event).await.expect("an answer");
+    assert_eq!(ledger.kept(&event.id).await, Ok(None));
+}
+
+async fn who_joins_again_is_not_taken_out_of_the_line(ledger: impl Ledger) {
+    let (event, lease) = held(&ledger, "again", &unique("group")).await;
+    let (line, flow) = (Line::of(&event), WaitsFor::Flow(unique("flow")));
+    waits(&ledger, &event, lease, &flow, 1).await;
+    let before = ledger.first(&line).await.expect("an answer").expect("it is in line");
+    let again = woken(&ledger, &event).await;
+    let lease = claimed(&ledger, &again, NOW).await;
+    waits(&ledger, &again, lease, &flow, 1).await;
+    ledger.leave(&line, &before).await.expect("an answer");
+    let place = InLine { wake: 1, ..before };
+    assert_eq!(ledger.first(&line).await, Ok(Some(place.clone())));
+    ledger.leave(&line, &place).await.expect("an answer");
+    assert_eq!(ledger.first(&line).await, Ok(None));
+}
+
+async fn those_that_are_due_are_listed_in_order(ledger: impl Ledger) {
+    let (flow, group) = (WaitsFor::Flow(unique("flow")), unique("group"));
+    let mut ids = Vec::new();
+    for second in [4, 2, 9, 3] {
+        let (event, lease) = held(&ledger, "due", &group).await;
+        waits(&ledger, &event, lease, &flow, second).await;
+        ids.push((second, event.id));
+    }
+    ids.sort();
+    let listed = |until: i64, limit: usize| {
+        let listed = ledger.listed(&flow, at(until), limit);
+        async { listed.await.expect("an answer").into_iter().map(|row| row.id).collect::<Vec<_>>() }
+    };
+    let all: Vec<_> = ids.iter().map(|(_, id)| id.clone()).collect();
+    assert_eq!(listed(60, 10).await, all);
+    assert_eq!(listed(4, 10).await, all[..3]);
+    assert_eq!(listed(60, 2).await, all[..2]);
+    let line = Line::of(&Event { group, ..event("any") });
+    let first = ledger.first(&line).await.expect("an answer").map(|first| first.id);
+    let last = ledger.last(&line).await.expect("an answer").map(|last| last.id);
+    assert_eq!((first.as_ref(), last.as_ref()), (all.first(), all.last()));
+}
