@@ -239,8 +239,11 @@ async fn an_event_whose_flow_is_not_there_waits_an_hour_for_it_and_is_parked_the
             assert!(blocked.contains("there is no flow `lead-routing`"), "{plan}");
         }
         if stage == Stage::InABatch {
+            // The lane does not know its partners' rates, and leaves it where it is.
             world.park().await;
-        } else if stage == Stage::Parked {
+            assert_eq!((world.row(&id).await.state, world.events.depth()), (State::Dead, 0));
+        }
+        if matches!(stage, Stage::Parked | Stage::InABatch) {
             handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
         }
         let since = world.clock.now();
