@@ -174,7 +174,8 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     let off = system.operate(by_ada(json!({"op": "safe_mode", "flow": "cart-recovery", "for": "0s"}))).await;
     let newest = &off["board"]["turned"][0];
     assert_eq!((&newest["what"], &newest["by"]), (&json!("safe mode off"), &json!("ada")), "{off}");
-    let left: Vec<&str> = ["all", "flows", "integrations"].into_iter().filter(|of| !off["board"][of].is_null()).collect();
+    let left: Vec<&str> =
+        ["all", "flows", "integrations"].into_iter().filter(|of| !off["board"][of].is_null()).collect();
     assert!(left.is_empty(), "nothing is left on: {off}");
     sleep(SWITCHED).await;
 }
