@@ -158,7 +158,8 @@ async fn wait_for_flow(work: &Work<'_>, mut lease: Lease) -> Result<MessageFate,
     if waited < UNKNOWN_FLOW_PATIENCE {
         let deferral = Deferral { after: UNKNOWN_FLOW_WAIT, why: DeferralReason::UnknownFlow };
         lease.withdraw_intents();
-        let delay = deferral_delay(deferral.after, waited, UNKNOWN_FLOW_PATIENCE, work.processor.chance.unit());
+        let left = UNKNOWN_FLOW_PATIENCE.saturating_sub(waited);
+        let delay = deferral_delay(deferral.after, waited, left, work.processor.chance.unit());
         return defer_on_queue(work, lease, delay, deferral.why).await;
     }
     let error = format!("there is no flow `{}`", work.event.flow);

@@ -104,9 +104,11 @@ async fn defer(run: Run<'_>, hindrance: &Hindrance) -> Result<MessageFate, Write
     let Run { work, flow, mut lease, .. } = run;
     lease.withdraw_intents();
     let (now, deferral) = (work.now(), hindrance.deferral);
-    let waited = now.since(lease.row().queued_at);
-    let mut delay = deferral_delay(deferral.after, waited, flow.max_age, work.processor.chance.unit());
-    if let Some(on) = hindrance.leaves_queue_for(waited) {
+    let age = now.since(lease.row().queued_at);
+    let waited = now.since(lease.row().on_queue_since());
+    let left = flow.max_age.saturating_sub(age);
+    let mut delay = deferral_delay(deferral.after, waited, left, work.processor.chance.unit());
+    if let Some(on) = hindrance.leaves_queue_for(age) {
         match leave(work, flow, lease, on, deferral.why, hindrance.due(delay, now)).await? {
             Ok(fate) => return Ok(fate),
             Err(given_back) => lease = given_back,
@@ -228,13 +230,14 @@ fn count_settled(work: &Work<'_>, flow: &str, state: State) {
     work.count(Fact::Settled(flow, state, took));
 }
 
-/// The delay of an event that must wait at least `after`, and has waited `waited` already.
+/// The delay of an event that must wait at least `after`, has waited on the queue for `waited` already, and is too old
+/// after `left`.
 ///
 /// A random part is added, so that events that were deferred together do not come back together. The longer an event
 /// has waited, the more seldom it comes: each time is one receive, of which the queue allows only so many, and a flow
 /// that is paused for a day must not use them up. But it comes once more before it is too old.
-pub(crate) fn deferral_delay(after: Duration, waited: Duration, max_age: Duration, chance: f64) -> Duration {
-    let last_chance = max_age.saturating_sub(waited + LAST_CHANCE);
+pub(crate) fn deferral_delay(after: Duration, waited: Duration, left: Duration, chance: f64) -> Duration {
+    let last_chance = left.saturating_sub(LAST_CHANCE);
     let seldom = after.max((waited / 10).min(last_chance));
     let spread = seldom.clamp(Duration::from_secs(1), MAX_SPREAD).mul_f64(chance / 4.0);
     (seldom + spread).min(last_chance).max(after)
@@ -246,7 +249,7 @@ pub(crate) fn deferral_delay(after: Duration, waited: Duration, max_age: Duratio
 pub fn most_receives(max_age: Duration) -> usize {
     let shortest = Duration::from_secs(1);
     let after = |waited: &Duration| {
-        let delay = deferral_delay(shortest, *waited, max_age, 0.0).min(LONGEST_ON_QUEUE);
+        let delay = deferral_delay(shortest, *waited, max_age - *waited, 0.0).min(LONGEST_ON_QUEUE);
         Some(*waited + delay).filter(|waited| *waited < max_age)
     };
     std::iter::successors(Some(Duration::ZERO), after).count()
@@ -271,7 +274,7 @@ mod tests {
             for chance in [0.0, 0.5, 0.999] {
                 let waited = 12 * HOUR - left;
                 for after in [Duration::from_secs(1), Duration::from_secs(600), left * 9 / 10] {
-                    let delay = deferral_delay(after, waited, 12 * HOUR, chance);
+                    let delay = deferral_delay(after, waited, left, chance);
                     assert!(delay >= after, "{after:?} asked, {delay:?} given");
                     assert!(after + LAST_CHANCE > left || delay < left, "{delay:?} of {left:?} with {chance}");
                 }
@@ -289,7 +292,7 @@ mod tests {
     #[test]
     fn who_waits_long_asks_seldom() {
         let second = Duration::from_secs(1);
-        assert_eq!(deferral_delay(10 * second, 10 * HOUR, 48 * HOUR, 0.0), HOUR);
+        assert_eq!(deferral_delay(10 * second, 10 * HOUR, 38 * HOUR, 0.0), HOUR);
         assert_eq!(deferral_delay(10 * second, Duration::ZERO, 48 * HOUR, 1.0), 12_500 * second / 1000);
     }
 }

@@ -42,7 +42,7 @@ pub(crate) async fn leave(
     let (event, _, trace_id) = work.ids();
     info!(event, flow = flow.name, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
     let (why_told, group) = (why.as_str().to_owned(), work.event.group.clone());
-    let wait = Wait { on: on.clone(), why: why_told, group, since: now, until };
+    let wait = Wait { on: on.clone(), why: why_told, group, since: now, until, woken_at: None };
     work.processor.lines.wait(&lease.wait(wait, place, now), work.event).await?;
     work.count(Fact::Waits(&flow.name, why));
     Ok(Ok(MessageFate::Done))

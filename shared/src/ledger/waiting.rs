@@ -72,6 +72,9 @@ pub struct Wait {
     /// The moment when the event is due, where it waits for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The moment when the event was woken. Its patience on the queue counts from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_at: Option<Timestamp>,
 }
 
 /// The line of an entity: the events of one message group that have left the queue to wait.
@@ -119,6 +122,12 @@ impl Row {
         self.state == State::Queued && self.wake > 0 && self.listed.is_some() && !self.is_parked()
     }
 
+    /// The moment since which the event is on the queue: it was accepted, replayed or woken then.
+    pub fn on_queue_since(&self) -> Timestamp {
+        let woken_at = self.wait.as_ref().filter(|_| self.wake > 0).and_then(|wait| wait.woken_at);
+        woken_at.map_or(self.queued_at, |at| at.max(self.queued_at))
+    }
+
     /// Whether the event has a right to its place in its line: it waits, or is woken and on its way.
     pub fn stands_in_line(&self) -> bool {
         self.state == State::Waiting || self.is_woken()
@@ -138,11 +147,14 @@ impl Row {
                 let by = by.map_or_else(String::new, |sign_off| format!(" by {sign_off}"));
                 let what = format!("wake {}{by}", self.wake);
                 self.note(now, what);
+                self.wait.iter_mut().for_each(|wait| wait.woken_at = Some(now));
             }
             State::Queued if self.is_woken() => self.step += 1,
             state => return Err(Declined(format!("{} is {}, and does not wait", self.id, state.as_str()))),
         }
-        self.list_on(&WaitsFor::Moment, now + RESEND_AFTER, now);
+        // Twice as long each time: it may stand behind others on the queue, and each copy makes the queue longer.
+        let since = self.wait.as_ref().and_then(|wait| wait.woken_at).map_or(RESEND_AFTER, |at| now.since(at));
+        self.list_on(&WaitsFor::Moment, now + since.max(RESEND_AFTER), now);
         Ok(self)
     }
 

@@ -53,7 +53,7 @@ async fn held(ledger: &impl Ledger, name: &str, group: &str) -> (Event, Lease) {
 }
 
 fn wait_for(on: &WaitsFor, group: &str) -> Wait {
-    Wait { on: on.clone(), why: "a test".into(), group: group.to_owned(), since: NOW, until: None }
+    Wait { on: on.clone(), why: "a test".into(), group: group.to_owned(), since: NOW, until: None, woken_at: None }
 }
 
 async fn row(ledger: &impl Ledger, event: &Event) -> Row {

@@ -176,7 +176,7 @@ async fn a_resume_in_the_night_wakes_at_once_and_in_order() {
 #[tokio::test]
 async fn a_partner_is_down_for_six_hours_and_nothing_dies_of_it() {
     let mut files = files();
-    files[1].text = files[1].text.replace("  timeout: 3s", "  rate: 1/s\n  timeout: 3s");
+    files[1].text = files[1].text.replace("  timeout: 3s", "  rate: {limit: 2/s, burst: 10}\n  timeout: 3s");
     files[2].text = files[2].text.replace("base: 2s", "base: 20s").replace("max_attempts: 3", "max_attempts: 5");
     let mut world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
     world.limit_queue(500);
@@ -185,9 +185,11 @@ async fn a_partner_is_down_for_six_hours_and_nothing_dies_of_it() {
     let mut life = async |world: &World, minutes: usize| {
         for _ in 0..minutes * 6 {
             post(world, "lead.created", number, number % 50).await;
-            work(world).await;
-            most = most.max(in_flight(world).await);
-            world.clock.advance(10 * SECOND);
+            for _ in 0..10 {
+                work(world).await;
+                most = most.max(in_flight(world).await);
+                world.clock.advance(SECOND);
+            }
             number += 1;
             if number % 6 == 0 {
                 world.wake().await;
@@ -199,7 +201,7 @@ async fn a_partner_is_down_for_six_hours_and_nothing_dies_of_it() {
     world.partners.set_down(false);
     life(&world, 60).await;
     assert!(most <= 250, "{most} were in flight at once");
-    assert!(calls_while_down < 500, "{calls_while_down} calls of a partner that is down");
+    assert!(calls_while_down < 2000, "{calls_while_down} calls of a partner that is down");
     let rows = world.ledger.rows();
     let died: Vec<&Row> = rows.iter().filter(|row| row.state == State::Dead).collect();
     assert!(died.is_empty(), "{:?}", died[0].history);
