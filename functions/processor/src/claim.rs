@@ -40,7 +40,12 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
                 error!(event, flow, trace_id, %error, "{told}");
                 work.count(Fact::Unreadable);
             }
-            MessageFate::RedeliverAfter(LASTING_DELAY)
+            if work.now().since(work.event.received_at) < LASTING_PATIENCE {
+                return MessageFate::RedeliverAfter(LASTING_DELAY);
+            }
+            let error = "the event's row cannot be read, or takes no more".to_owned();
+            send_letter(work, Death { reason: Reason::Unreadable, effect: None, error, attempts: 0, at: claim.now }, 0)
+                .await
         }
         Err(error) => {
             let (event, flow, trace_id) = work.ids();
@@ -50,9 +55,12 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     }
 }
 
-/// The delay of a message whose row cannot be read. A deploy may mend that; what none has mended when the message's
-/// receives are spent is parked beside its row.
+/// The delay of a message whose row cannot be read. A deploy may mend that.
 const LASTING_DELAY: Duration = Duration::from_secs(3600);
+
+/// The age of an event at which its message is parked beside a row that cannot be read. It is well within the time for
+/// which the queue keeps a message.
+const LASTING_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// The effects whose intents the claim may write, with the permits of those that call a partner: none where a partner
 /// might not be called now, or ever, because an intent without a call would be taken for a call.

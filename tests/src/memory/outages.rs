@@ -218,7 +218,7 @@ async fn a_letter_that_was_made_up_changes_nothing() {
     // The queue's own letter is.
     let letter = Received { message_id: "m".into(), receipt: "r".into(), group: sent.group, body: sent.body };
     park_batch(&world.replay, vec![letter]).await;
-    assert_eq!(world.row(&id).await.death.map(|death| death.reason), Some(Reason::Crashed));
+    assert_eq!(world.row(&id).await.death.map(|death| death.reason), Some(Reason::Undelivered));
 }
 
 /// A ledger that has a row which it cannot read.
