@@ -18,7 +18,7 @@ use crate::lambda::Lambda;
 use crate::listen_ports::{self, ListenPorts};
 use crate::poller::Poller;
 use crate::project::Project;
-use crate::run_credentials::RunCredentials;
+use crate::run_credentials::{self, RunCredentials};
 use crate::secrets::{self, DemoSecrets};
 use crate::stack::Stack;
 use crate::state_folder::StateFolder;
@@ -94,7 +94,7 @@ impl LocalCloud {
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
         let console = console::router(endpoint.clone(), lambda.clone(), credentials.control_token.clone());
         let routes = Routes::new(&package.functions, &stack)?;
-        let partners = listeners.serve_partners(&credentials, &demo, &state)?;
+        let partners = listeners.serve_partners(&credentials, &state)?;
         let gateway = listeners.serve_gateway(routes, lambda, console, &state)?;
         let servers = [gateway, partners];
         state.publish(&address)?;
@@ -184,7 +184,7 @@ impl Package {
         schedule: Schedule,
         state: &StateFolder,
     ) -> Result<Stack> {
-        let (partners, log) = (&listeners.partners_url, state.log("deploy.log"));
+        let (partners, log) = (&listeners.calls_url(), state.log("deploy.log"));
         deploy::deploy(&self.tools, &self.flows, endpoint, &self.template, partners, schedule, &log).await?;
         Stack::describe(endpoint, deploy::STACK).await
     }
@@ -225,6 +225,8 @@ struct Listeners {
     emulator: Option<TcpListener>,
     url: String,
     partners_url: String,
+    /// The path below which the processor calls the partner stub: a secret of this run.
+    calls_path: String,
     emulator_port: u16,
 }
 
@@ -236,11 +238,16 @@ impl Listeners {
         Ok(Self {
             url: format!("http://127.0.0.1:{}", listen_ports::port_of(&gateway)?),
             partners_url: format!("http://127.0.0.1:{}", listen_ports::port_of(&partners)?),
+            calls_path: run_credentials::random::<16>()?,
             emulator_port: listen_ports::port_of(&emulator)?,
             gateway: Some(gateway),
             partners: Some(partners),
             emulator: Some(emulator),
         })
+    }
+
+    fn calls_url(&self) -> String {
+        format!("{}/{}", self.partners_url, self.calls_path)
     }
 
     fn emulator_url(&self) -> String {
@@ -252,10 +259,10 @@ impl Listeners {
         Ok(ServerTask(emulator_proxy::serve(listener, socket.to_owned(), credentials.clone())?))
     }
 
-    fn serve_partners(&mut self, run: &RunCredentials, demo: &DemoSecrets, state: &StateFolder) -> Result<ServerTask> {
+    fn serve_partners(&mut self, run: &RunCredentials, state: &StateFolder) -> Result<ServerTask> {
         let journal = Journal::create(&state.log("partners.jsonl"))?;
         let listener = take(&mut self.partners)?;
-        Ok(ServerTask(partners::serve(listener, &run.control_token, &demo.integrations, journal)?))
+        Ok(ServerTask(partners::serve(listener, &run.control_token, &self.calls_path, journal)?))
     }
 
     fn serve_gateway(

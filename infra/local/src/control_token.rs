@@ -7,14 +7,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
-/// The tokens that open a route.
-#[derive(Clone)]
-pub(crate) struct Tokens(pub(crate) Vec<String>);
-
-/// A middleware that answers only those who have one of the tokens.
-pub(crate) async fn demand(State(tokens): State<Tokens>, request: Request, next: Next) -> Response {
+/// A middleware that answers only those who have the token.
+pub(crate) async fn demand(State(token): State<String>, request: Request, next: Next) -> Response {
     let offered = request.headers().get(AUTHORIZATION).and_then(|header| header.as_bytes().strip_prefix(b"Bearer "));
-    if offered.is_some_and(|offered| tokens.0.iter().any(|token| offered.ct_eq(token.as_bytes()).into())) {
+    if offered.is_some_and(|offered| offered.ct_eq(token.as_bytes()).into()) {
         return next.run(request).await;
     }
     (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], SENTENCE).into_response()

@@ -18,16 +18,13 @@ const SOURCES: &str = "sources.secret";
 
 const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
 
-/// The secrets of the demo source, a key to sign with and a token to read its receipts with; and the token of the
-/// integrations.
+/// The secrets of the demo source: a key to sign with, and a token to read its receipts with.
 #[derive(Clone)]
 pub struct DemoSecrets {
     /// The key that it signs with.
     pub signing: DemoSigningSecret,
     /// The token: `web-forms.<secret>`.
     pub receipts: String,
-    /// The token that all integrations get.
-    pub integrations: String,
 }
 
 impl std::fmt::Debug for DemoSecrets {
@@ -51,7 +48,7 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
         put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &token).await?;
     }
     put_parameter(endpoint, RECEIPTS, &receipts).await?;
-    Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts, integrations: token })
+    Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
 }
 
 /// The key that the sources of a local cloud sign with, from its state folder.

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::aws::Endpoint;
-use crate::control_token::{self, Tokens};
+use crate::control_token;
 use crate::lambda::{InvocationOutcome, Lambda};
 
 /// The console's routes, below `/console`. The page holds nothing, so that it needs no token: what it fetches does. It
@@ -27,7 +27,7 @@ pub fn router(endpoint: Endpoint, lambda: Lambda, control_token: String) -> Rout
     Router::new()
         .route("/console/dashboards/{name}", get(dashboard))
         .route("/console/call", post(call))
-        .route_layer(middleware::from_fn_with_state(Tokens(vec![control_token]), control_token::demand))
+        .route_layer(middleware::from_fn_with_state(control_token, control_token::demand))
         .route("/console", get(page))
         .with_state(Arc::new(Console { endpoint, lambda }))
 }

@@ -34,9 +34,8 @@ pub use call::PartnerCall;
 pub use control::{Behaviour, Mode};
 pub use fault_chance::FaultChance;
 
-use crate::control_token::{self, Tokens};
 use crate::journal::Journal;
-use crate::{foreign_requests, listen_ports};
+use crate::{control_token, foreign_requests, listen_ports};
 use call::IncomingCall;
 use server::HangUp;
 use stub::{PartnerStub, StubAnswer};
@@ -44,15 +43,10 @@ use stub::{PartnerStub, StubAnswer};
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
 
 /// Serves the stub until the task is aborted.
-pub fn serve(
-    listener: TcpListener,
-    control_token: &str,
-    integrations_token: &str,
-    journal: Journal,
-) -> Result<JoinHandle<()>> {
+pub fn serve(listener: TcpListener, control_token: &str, calls_path: &str, journal: Journal) -> Result<JoinHandle<()>> {
     let port = listen_ports::port_of(&listener)?;
     let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
-    let router = router(partners, control_token, integrations_token);
+    let router = router(partners, control_token, calls_path);
     server::serve(listener, router.layer(middleware::from_fn_with_state(port, foreign_requests::reject)))
 }
 
@@ -67,19 +61,18 @@ impl StubServer {
     }
 }
 
-/// The routes. Partners demand a token of their callers, and so does this one; whoever controls it may call it, too.
-fn router(partners: Arc<StubServer>, control_token: &str, integrations_token: &str) -> Router {
-    let demand = |tokens: &[&str]| {
-        let tokens = Tokens(tokens.iter().map(|token| (*token).to_owned()).collect());
-        middleware::from_fn_with_state(tokens, control_token::demand)
-    };
+/// The routes. The processor calls below a path that only it is told: not every integration has a token to show.
+/// Whoever controls the stub may call it, too.
+fn router(partners: Arc<StubServer>, control_token: &str, calls_path: &str) -> Router {
+    let demand = || middleware::from_fn_with_state(control_token.to_owned(), control_token::demand);
     let controls = Router::new()
         .route("/_control/log", get(log))
         .route("/_control/{integration}", put(control))
         .route("/_control", axum::routing::delete(reset))
-        .route_layer(demand(&[control_token]));
-    let calls = Router::new().fallback(call).layer(demand(&[control_token, integrations_token]));
-    controls.merge(calls).with_state(partners)
+        .route_layer(demand());
+    let calls = Router::new().fallback(call);
+    let all = controls.merge(calls.clone().layer(demand()));
+    all.nest(&format!("/{calls_path}"), calls).with_state(partners)
 }
 
 /// Takes a call. It is logged before any delay: the call counts, even if its caller gives up.
@@ -150,4 +143,36 @@ async fn log(State(partners): State<Arc<StubServer>>, Query(filter): Query<Filte
 async fn reset(State(partners): State<Arc<StubServer>>) -> Response {
     *partners.stub() = PartnerStub::default();
     Response::new(Body::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+
+    use super::*;
+    use crate::aws::Endpoint;
+
+    /// Integrations without `auth` have no token to show.
+    #[tokio::test]
+    async fn a_call_needs_the_secret_path_or_the_control_token_and_no_token_of_its_own() {
+        let journal = std::env::temp_dir().join(format!("ledgerline-stub-{}", std::process::id()));
+        let listener = listen_ports::listen(0, "partner stub", "--partners-port").expect("a free port");
+        let stub = Endpoint::new(listen_ports::port_of(&listener).expect("its number"));
+        let server = serve(listener, "control", "path", Journal::create(&journal).expect("a journal")).expect("a stub");
+        let control = [("authorization", "Bearer control")];
+        let call = async |path: &str, headers: &[(&str, &str)]| {
+            stub.send("", Method::POST, path, headers, "{}").await.expect("an answer").status.as_u16()
+        };
+        assert_eq!(call("/path/codes/code/1?a=b", &[]).await, 200);
+        assert_eq!(call("/codes/code/2", &control).await, 200);
+        for path in ["/codes/code/3", "/other/codes/code/3", "/path2/codes/code/3", "/_control/log"] {
+            assert_eq!(call(path, &[("authorization", "Bearer other")]).await, 401, "{path}");
+        }
+        let log = stub.send("", Method::GET, "/_control/log", &control, "").await.expect("an answer").json();
+        let calls: Vec<PartnerCall> = serde_json::from_value(log.expect("JSON")).expect("a log");
+        let seen: Vec<_> = calls.iter().map(|call| (call.integration.as_str(), call.path.as_str())).collect();
+        assert_eq!(seen, [("codes", "/codes/code/1?a=b"), ("codes", "/codes/code/2")]);
+        server.abort();
+        std::fs::remove_file(journal).expect("the journal");
+    }
 }
