@@ -43,6 +43,10 @@ pub(super) static NONE: Mutant = Mutant::named("none");
 static HASTY: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("after: 8s", "after: 0s"))]));
 
+/// Our flows, with one attempt: attempts are often spent in doubt.
+static TERSE: LazyLock<Simulation> =
+    LazyLock::new(|| simulation(vec![version(|text| text.replace("max_attempts: 3", "max_attempts: 1"))]));
+
 /// Our flows, whose second version renames an effect and does not say so.
 static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
 
@@ -226,7 +230,10 @@ pub(super) static ALL: [Mutant; 76] = [
         ..p
     }),
     Mutant::rules("a success without its result is done", RowRules { hold: content, ..RowRules::PRODUCT }),
-    Mutant::rules("attempts that are spent in doubt are a failure", RowRules { hold: sure, ..RowRules::PRODUCT }),
+    Mutant {
+        flows: Some(&TERSE),
+        ..Mutant::rules("attempts that are spent in doubt are a failure", RowRules { hold: sure, ..RowRules::PRODUCT })
+    },
     Mutant::ports("rejected credentials are taken for a refusal", |p, _| ContainerPorts {
         partners: Box::new(others::KeyFaultIsRefusal(p.partners)),
         ..p

@@ -10,7 +10,7 @@ use super::{ALL, Mutant};
 use crate::fixtures::root;
 
 /// Every mutant is caught by one of so many seeds.
-const SEEDS: u64 = 1200;
+const SEEDS: u64 = 2000;
 
 /// Into how many tests the mutants are split.
 const SHARDS: usize = 4;
