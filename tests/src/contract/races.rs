@@ -140,7 +140,7 @@ impl Arena {
         Processor {
             flows: self.flows.clone(),
             lease: LEASE,
-            timeout: LEASE,
+            timeout: Duration::from_secs(900),
             ledger: Box::new(self.ledger.clone()),
             visibility: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
             dead_letters: Box::new(SqsDeadLetters::new(&aws, self.queues.dead_letters_url())),
