@@ -35,7 +35,7 @@ use tokio::time::sleep;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::lead_of;
-use crate::memory::{flow_of, flows_with};
+use crate::memory::{flow_of, flows_without_breaker};
 
 /// Shorter than the slow partner's answer: a lease that runs out under a live worker.
 const LEASE: Duration = Duration::from_secs(1);
@@ -294,7 +294,7 @@ async fn outcome(arena: &Arena, event: &Event, name: &str, changes: usize, state
 async fn of_three_effects_the_first_is_never_called_again_over_retries_and_replay() {
     let native = "guarantee: native";
     let quick = |yaml: String| yaml.replace("base: 2s", "base: 50ms");
-    let flows = flows_with(|yaml| {
+    let flows = flows_without_breaker(|yaml| {
         let effects = [("a", native), ("b", native), ("c", native)];
         quick(crate::memory::replace_effects(&yaml, &effects))
     });
@@ -347,7 +347,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
 #[tokio::test]
 #[ignore = "needs the local cloud: make test"]
 async fn a_batch_of_ten_over_four_groups_keeps_exactly_what_failed_and_what_stood_behind_it() {
-    let arena = Arena::with(flows_with(|yaml| yaml.replace("base: 2s", "base: 200ms"))).await;
+    let arena = Arena::with(flows_without_breaker(|yaml| yaml.replace("base: 2s", "base: 200ms"))).await;
     let container = arena.container().await;
     let names = ["a1", "b1", "a2", "c1", "b2", "d1", "b3", "c2", "a3", "d2"];
     for name in names {
