@@ -35,14 +35,14 @@ async fn keep_picture(browser: &Browser, name: &str) {
 async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_succeed() {
     let system = System::take().await;
     system.dead_leads(400, 1).await;
-    let id = system.dead_leads(500, 1).await.remove(0);
+    let id = system.dead_leads(422, 1).await.remove(0);
     let browser = console().await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.until_text("main td", &id[..12]).await;
     keep_picture(&browser, "list.png").await;
 
     browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
-    browser.until_text("main .history", "crm 3: answered 500").await;
+    browser.until_text("main .history", "crm 1: answered 422").await;
     browser.click("//button[@id='theme']").await;
     browser.until_text("main .dark pre", "\"company\": \"A***\"").await;
     keep_picture(&browser, "event.png").await;
@@ -67,11 +67,11 @@ async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_suc
 #[ignore = "needs the local cloud: make test"]
 async fn a_viewer_sees_the_same_without_a_button() {
     let system = System::take().await;
-    let id = system.dead_leads(500, 1).await.remove(0);
+    let id = system.dead_leads(422, 1).await.remove(0);
     let browser = Browser::open(&address("?dashboard=ledgerline-view")).await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
-    browser.until_text("main .history", "dead: unknown_outcome").await;
+    browser.until_text("main .history", "dead: terminal").await;
     let buttons = browser.run("return document.querySelectorAll('main cwdb-action[display=popup], main input').length");
     assert_eq!(buttons.await, 0);
 }

@@ -35,7 +35,7 @@ use tokio::time::sleep;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::lead_of;
-use crate::memory::{flow_of, flows_without_breaker};
+use crate::memory::{flows_without_breaker, replace_effects};
 
 /// Shorter than the slow partner's answer: a lease that runs out under a live worker.
 const LEASE: Duration = Duration::from_secs(1);
@@ -226,7 +226,8 @@ async fn settle(container: &Processor, message: &Received) -> MessageFate {
 }
 
 async fn one_message(guarantee: &str) -> (Arena, Event, Received) {
-    let arena = Arena::with(flow_of(&[("a", guarantee)])).await;
+    let flows = flows_without_breaker(|yaml| replace_effects(&yaml, &[("a", guarantee)]));
+    let arena = Arena::with(flows).await;
     let event = arena.accept("race", "ada@example.com").await;
     let batch = arena.queues.receive().await;
     let message = batch[0].received();
@@ -296,7 +297,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
     let quick = |yaml: String| yaml.replace("base: 2s", "base: 50ms");
     let flows = flows_without_breaker(|yaml| {
         let effects = [("a", native), ("b", native), ("c", native)];
-        quick(crate::memory::replace_effects(&yaml, &effects))
+        quick(replace_effects(&yaml, &effects))
     });
     let arena = Arena::with(flows).await;
     let container = arena.container().await;

@@ -29,7 +29,7 @@ mod window;
 mod world;
 
 pub(crate) use console::{HOSTILE, hostile};
-pub(crate) use effects::{flow_of, replace_effects};
+pub(crate) use effects::replace_effects;
 pub(crate) use http::{BATCH, EVENT, HttpAnswer, HttpRequest, RECEIPT, TYPED};
 pub(crate) use log::Log;
 pub(crate) use world::{RECEIPTS_TOKEN, SECRET, World, flows_with, flows_without_breaker, policy, signed};

@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
+use serde_json::json;
 use shared::flows::Flows;
-use shared::ledger::Row;
+use shared::ledger::{Row, State};
+use tokio::time::sleep;
 
 use super::operator::{ChaosOperator, OperatorResults};
 use super::partner_control::PartnerControl;
@@ -13,6 +17,12 @@ use super::{bar, ledger_table, queues};
 use crate::aws::Endpoint;
 use crate::cloud::CloudAddress;
 use crate::lambda::Lambda;
+
+/// The time between two wakes. The schedules are off in a chaos run, so it wakes the events that wait itself.
+const BETWEEN_WAKES: Duration = Duration::from_secs(2);
+
+/// How long events that wait are woken at most. A breaker is open for 30 s.
+const LONGEST_WAIT: Duration = Duration::from_secs(240);
 
 /// A cloud in which nothing is disrupted any more.
 pub(super) struct Recovery<'a> {
@@ -35,6 +45,24 @@ impl<'a> Recovery<'a> {
 
     /// Waits until the queues are empty.
     pub(super) async fn drain(&self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            self.drain_queues().await?;
+            let waits = self.rows().await?.values().any(|row| row.state == State::Waiting || row.is_woken());
+            if !waits || began.elapsed() > LONGEST_WAIT {
+                return Ok(());
+            }
+            // An answer that is lost is as good as a tick that did not come.
+            drop(self.lambda().invoke(self.address.function("replay")?, &json!({"op": "wake"})).await);
+            sleep(BETWEEN_WAKES).await;
+        }
+    }
+
+    fn lambda(&self) -> Lambda {
+        Lambda::new(self.endpoint.clone(), self.address.state.join("logs"))
+    }
+
+    async fn drain_queues(&self) -> Result<()> {
         let bar = bar("drain", 0);
         let watch = |depth: u64| {
             bar.set_length(bar.length().unwrap_or_default().max(depth));
@@ -56,7 +84,7 @@ impl<'a> Recovery<'a> {
     pub(super) async fn operate(&self) -> Result<OperatorResults> {
         let events = self.log.accepted.iter().flat_map(|(event, ids)| ids.iter().map(move |id| (&**id, &**event)));
         let events: HashMap<&str, &str> = events.collect();
-        let lambda = Lambda::new(self.endpoint.clone(), self.address.state.join("logs"));
+        let lambda = self.lambda();
         let replay = self.address.function("replay")?;
         let (partners, flows) = (self.partners, self.flows);
         let operator = ChaosOperator { lambda: &lambda, replay, partners, flows, events: &events };
