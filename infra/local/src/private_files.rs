@@ -34,6 +34,21 @@ pub fn create_folder(path: &Path) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(FOLDER))
 }
 
+/// Closes off what an earlier version left open below a folder, if there is such a folder.
+pub fn close_off(folder: &Path) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    fs::set_permissions(folder, Permissions::from_mode(FOLDER))?;
+    for entry in entries {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => close_off(&entry.path())?,
+            kind if kind.is_file() => fs::set_permissions(entry.path(), Permissions::from_mode(FILE))?,
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
 /// The mode is that of the creation: written first and closed off later, others could read it between. A file that
 /// an earlier version left open is closed off before it is written.
 fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {

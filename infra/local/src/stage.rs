@@ -42,6 +42,7 @@ pub async fn stage(
     stage: &Path,
 ) -> Result<PathBuf> {
     let infra = stage.join("infra");
+    private_files::close_off(stage).context("the package was not made: cannot close its folder off")?;
     copy_tree(flows, &infra.join("flows")).context("the package was not made: cannot copy the flows")?;
     // Two functions may run one binary, each with an environment of its own: it is packed once.
     let packages: BTreeMap<&Path, &TemplateFunction> = functions.iter().map(|it| (it.code.as_path(), it)).collect();
