@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run send stop replay test sim mutants thousand chaos check lint schemas fuzz deny build deploy clean
+.PHONY: help run send stop replay test sim mutants thousand chaos check lint partners schemas fuzz deny build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -32,8 +32,8 @@ run: ## Bring the local cloud up: no account, no containers (ARGS='--port 9787 â
 	@cargo build --workspace --bins
 	@$(local) up $(ARGS)
 
-send: ## Post a new signed event to the local cloud of `make run`, and print the answer
-	@$(local) send
+send: ## Post a new signed event to the local cloud of `make run`, or ARGS='--event <file>', and print the answer
+	@$(local) send $(ARGS)
 
 stop: ## Stop the local cloud of `make run`
 	@$(local) stop
@@ -49,7 +49,7 @@ test: check ## Check everything, then run every test against a local cloud of it
 
 thousand: ## Measure how fast operators are answered among 1,000 dead letters
 	@cargo build --workspace --all-targets
-	@$(local) exec -- cargo test --quiet --workspace --lib thousand -- --ignored --nocapture | grep '^list'
+	@MEASURED=1 $(local) exec -- cargo test --quiet --workspace --lib thousand -- --ignored --nocapture | grep '^list'
 
 chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS='--events 500 --seed 7 â€¦')
 	@cargo build --workspace --bins
@@ -93,6 +93,9 @@ deny: ## Licences, bans and sources by cargo-deny (ARGS=advisories needs a netwo
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo install --locked cargo-deny, then again; \
 	make test holds the same lists with no tool" >&2; exit 1; }
 	cargo deny $(if $(filter advisories,$(ARGS)),,--offline) check $(or $(ARGS),bans licenses sources)
+
+partners: ## Take the requests of the catalogue through Prism (PARTNERS=<folder with API descriptions>)
+	@$(local) partners '$(PARTNERS)'
 
 schemas: ## Write the JSON Schemas of the flow files anew, for editors
 	$(ledgerline) flows schemas infra/flows

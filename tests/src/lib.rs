@@ -8,6 +8,7 @@
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
 //! - [`project`]: what holds of the project's own files: layout, names, documents.
+//! - [`samples`]: the samples of functions, in their own languages.
 //! - [`security`]: what an attacker tries, and what an auditor asks.
 //! - [`sim`]: the crate `sim` over our flows: many seeds, every fault at every call, and mutants.
 //! - [`signatures`]: our signatures against the providers' own libraries.
@@ -24,8 +25,10 @@ mod formats;
 mod fuzz;
 mod limits;
 mod memory;
+mod partners;
 mod pressure;
 mod project;
+mod samples;
 mod security;
 mod signatures;
 mod sim;

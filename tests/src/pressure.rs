@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::limits::pressure::{
-    BATCHES_HELD, Breaker, BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit, Pressure, SLOW_FOR,
+    BATCHES_HELD, Breaker, BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit, Pressure, SLOW_FOR, Standing,
 };
 use shared::limits::rates::Rate;
 use shared::model::{ModelChance, ModelLimits, ModelPressure};
@@ -25,6 +26,10 @@ fn breaker(probes: u32) -> Pressure {
     let (window, open_for) = (Duration::from_secs(30), Duration::from_secs(15));
     let breaker = Breaker { window, min_calls: 20, error_rate: 0.5, open_for, probes };
     Pressure { breaker: Some(breaker), ..Pressure::default() }
+}
+
+fn standard() -> Pressure {
+    Pressure { breaker: Some(Breaker::STANDARD), ..Pressure::default() }
 }
 
 fn slots(limit: u32) -> Pressure {
@@ -170,12 +175,64 @@ async fn a_failure_among_many_calls_costs_each_container_a_report_at_most() {
 }
 
 #[tokio::test]
-async fn few_failures_never_open_it() {
+async fn few_failures_among_answers_never_open_it() {
     let fleet = Fleet::of(3, breaker(1));
     for n in 0..190 {
-        // 19 in each window of 30 seconds.
-        assert_eq!(fleet.call(n % 3, CallEnd::Failure, at(n as u64 / 19 * 30_000)).await, Ok(None), "call {n}");
+        // 18 failures in each window of 30 seconds, and then an answer.
+        let ended = if n % 19 == 18 { CallEnd::Success } else { CallEnd::Failure };
+        let now = at(n as u64 / 19 * 30_000 + n as u64 % 19 * 1000);
+        assert_eq!(fleet.call(n % 3, ended, now).await, Ok(None), "call {n}");
     }
+}
+
+/// Below the fewest calls of a window, failures in a row show it, over all containers.
+#[tokio::test]
+async fn few_failures_in_a_row_open_it_after_a_minute() {
+    for (containers, every) in [(1, 20), (3, 20), (3, 600), (10, 3000)] {
+        let fleet = Fleet::of(containers, standard());
+        let mut opened = Vec::new();
+        for n in 0..10_u64 {
+            let now = at(n * every * 1000);
+            if fleet.call(n as usize % containers, CallEnd::Failure, now).await == Ok(Some(BreakerChange::Opened)) {
+                opened.push(n * every);
+            }
+        }
+        let first = if every < 60 { 60 } else { 2 * every };
+        assert_eq!(opened.first(), Some(&first), "{containers} containers, a failure each {every} s");
+    }
+}
+
+/// One event that fails again and again may be what the partner does not take: nobody else waits for it.
+#[tokio::test]
+async fn the_failures_of_one_event_alone_never_open_it() {
+    let fleet = Fleet::of(3, standard());
+    let id = EventId::named("e".repeat(64));
+    for n in 0..100_u64 {
+        let gate = &fleet.gates[n as usize % 3];
+        let permit = fleet.enter(n as usize % 3, at(n * 60_000)).await.expect("it is closed");
+        assert_eq!(gate.leave(permit.used_for(&id), CallEnd::Failure, at(n * 60_000)).await, None);
+    }
+}
+
+/// How a failed call is judged: by the answers since the call before it.
+#[tokio::test]
+async fn a_partner_that_answers_others_is_not_silent() {
+    let fleet = Fleet::of(2, standard());
+    let standing = async |container: usize, tried, now| fleet.gates[container].standing("crm", tried, now).await;
+    fleet.call(0, CallEnd::Failure, NOW).await.expect("it is closed");
+    assert_eq!(standing(0, None, NOW).await, Standing::Silent(Duration::from_secs(60)));
+    fleet.call(0, CallEnd::Failure, at(6000)).await.expect("it is closed");
+    assert_eq!(standing(0, Some(NOW), at(6000)).await, Standing::Silent(Duration::from_secs(54)));
+    fleet.call(0, CallEnd::Success, at(70_000)).await.expect("it is closed");
+    let cost = fleet.cost();
+    fleet.call(0, CallEnd::Success, at(71_000)).await.expect("it is closed");
+    assert_eq!(fleet.cost().1, cost.1, "one answer is told, in a later window");
+    fleet.call(1, CallEnd::Failure, at(130_000)).await.expect("it is closed");
+    assert_eq!(standing(1, Some(at(6000)), at(130_000)).await, Standing::Answering, "as the other has told");
+    assert_eq!(standing(1, Some(at(80_000)), at(130_000)).await, Standing::Silent(Duration::from_secs(60)));
+    fleet.break_it(at(131_000)).await;
+    assert_eq!(standing(0, Some(at(80_000)), at(131_000)).await, Standing::Down { answered: false });
+    assert_eq!(standing(0, Some(at(69_000)), at(131_000)).await, Standing::Down { answered: true });
 }
 
 #[tokio::test]

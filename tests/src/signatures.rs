@@ -6,16 +6,22 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::adapters::HttpPartners;
 use shared::adapters::machine::SystemClock;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::signature::{Secret, sign, verify};
 use shared::base::machine::{Chance, Clock};
-use shared::flows::Source;
+use shared::effects::body::RequestBody;
+use shared::effects::credentials::{Credentials, Signing};
+use shared::effects::request::{PartnerRequest, Partners};
+use shared::flows::{Auth, Source};
 use shared::model::ModelChance;
 
 use crate::fixtures::root;
+use crate::security::mirror::Mirror;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
@@ -72,6 +78,34 @@ fn we_agree_with_the_providers_libraries() {
         assert!(we_believe(delivery, &answer["theirs"], ""), "{what}");
         assert!(!we_believe(delivery, &answer["theirs"], " "), "{what}");
     }
+}
+
+/// As an integration with `auth: signed` sends it: the header names are those of the wire, the body its bytes.
+#[tokio::test]
+#[ignore = "needs the providers' libraries: make test"]
+async fn the_library_believes_a_request_of_ours() {
+    let (partner, mut asked) = Mirror { status: 200, token_status: 200, token: "" }.serve().await;
+    let signing = Signing { id: "64d0f134/crm".into(), at: SystemClock.now() };
+    let request = PartnerRequest {
+        method: "POST",
+        integration: "crm".into(),
+        base_url: partner,
+        path: "/leads".into(),
+        headers: Vec::new(),
+        credentials: Credentials::of_secret(&Auth::Signed, &Secret::new(SECRET), signing),
+        body: Some(RequestBody::of_json(&json!({"name": "zażółć 🦄"}))),
+        timeout: Duration::from_secs(10),
+    };
+    HttpPartners::new(None).call(request).await.expect("an answer");
+    let wire = asked.recv().await.expect("it was asked");
+    let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+    let ours: Fields = names.map(|name| (name.to_owned(), wire.header(name).expect(name).to_owned())).into();
+    let timestamp: i64 = ours["webhook-timestamp"].parse().expect("seconds");
+    let answers = ask_the_libraries(&[json!({
+        "library": "standardwebhooks", "scheme": "standard-webhooks", "secret": SECRET, "id": ours["webhook-id"],
+        "timestamp": timestamp, "body": wire.text(), "ours": ours,
+    })]);
+    assert_eq!((&answers[0]["believes"], &answers[0]["believes_another"]), (&json!(true), &json!(false)));
 }
 
 /// Whether we believe these headers of the delivery's body with `more` behind it.

@@ -61,7 +61,7 @@ pub struct Intake {
 /// effects for an event that the ledger does not know.
 pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Timestamp) -> Result<Receipt, Rejection> {
     let delivery = verify(intake, delivery, now).await?;
-    let context = Context { intake, delivery: &delivery, in_batch: false, trace, now };
+    let context = Context { intake, delivery: &delivery, in_batch: None, trace, now };
     let standing = context.within_rate().await?;
     let document = envelope::open(&delivery, context.source()?)?;
     let admitted = context.admit(document, standing).await?;
@@ -79,9 +79,9 @@ pub async fn accept_batch(
     now: Timestamp,
 ) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
     let delivery = verify(intake, delivery, now).await?;
-    let context = |number: u64| {
-        let now = now + Duration::from_millis(number);
-        Context { intake, delivery: &delivery, in_batch: true, trace: trace.clone(), now }
+    let context = |place: u32| {
+        let now = now + Duration::from_millis(place.into());
+        Context { intake, delivery: &delivery, in_batch: Some(place), trace: trace.clone(), now }
     };
     let documents = envelope::open_batch(&delivery, context(0).source()?)?;
     // Each is received a moment after the one before it: of two about one contact, the later one counts.
@@ -111,7 +111,8 @@ async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -
 struct Context<'c> {
     intake: &'c Intake,
     delivery: &'c Delivery,
-    in_batch: bool,
+    /// The event's place in its batch, from 0, if it came in one.
+    in_batch: Option<u32>,
     trace: Trace,
     now: Timestamp,
 }
@@ -141,7 +142,8 @@ impl Context<'_> {
     async fn admit(&self, document: ParsedBody, standing: Option<Decision>) -> Result<Admitted, Rejection> {
         let flow = self.route(&document)?;
         let id = self.provider_id(&document);
-        let names = Names { id: id.as_deref(), idempotency_key: self.idempotency_key() };
+        let (idempotency_key, in_batch) = (self.delivery.headers.get("idempotency-key"), self.in_batch);
+        let names = Names { id: id.as_deref(), idempotency_key, in_batch };
         let (version, payload) = match self.intake.contracts.admit(flow, document.body) {
             Ok(fit) => fit,
             Err(unfit) if flow.on_invalid == OnInvalid::Park => {
@@ -190,10 +192,6 @@ impl Context<'_> {
         Ok(Admitted { receipt, unsent: None })
     }
 
-    fn idempotency_key(&self) -> Option<&str> {
-        self.delivery.headers.get("idempotency-key")
-    }
-
     /// The event under the anchor of its window, where its key has one.
     async fn placed(&self, event: Event, sighting: Option<Sighting>) -> Result<Event, Rejection> {
         let Some(sighting) = sighting else { return Ok(event) };
@@ -206,7 +204,7 @@ impl Context<'_> {
     fn provider_id(&self, document: &ParsedBody) -> Option<String> {
         match self.source().ok()?.id_at.as_ref()? {
             IdAt::Field(field) => Some(field.of(&document.body)?.as_str()?.to_owned()),
-            IdAt::Header { .. } if self.in_batch => None,
+            IdAt::Header { .. } if self.in_batch.is_some() => None,
             IdAt::Header { header } => self.delivery.headers.get(header).map(str::to_owned),
         }
     }

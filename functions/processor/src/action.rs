@@ -1,21 +1,24 @@
-//! Actions of effects: a call, an upsert, a decision; and the lookup of whether a call happened.
+//! Actions of effects: a call, an invocation, an upsert, a decision; and the lookup of whether a call happened.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use shared::base::errors::Unavailable;
 use shared::effects::contact::{ContactUpsert, Upserted};
+use shared::effects::invocation::{Purpose, read_answer, read_ask};
 use shared::effects::outcome::{LookupOutcome, Outcome, classify, read_lookup};
 use shared::effects::request::RequestParts;
 use shared::flows::template::TemplateError;
-use shared::flows::{Action, Call, Decide, Effect, Flow, Lookup, Upsert};
+use shared::flows::{Action, Call, Decide, Effect, Flow, Invoke, Lookup, Meaning, Upsert};
 use shared::ledger::{Doubt, Row, SignOff};
 use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
 use shared::operate::requeue::RequeueError;
 use shared::operate::{approval, stale_guard};
 use tracing::info;
 
-use crate::partner::{send, token};
+use crate::credentials::{NoCredentials, credentials, deferral_of, secret_vars};
+use crate::function::{function_request, send_to_function};
+use crate::partner::{said, send_renewing};
 use crate::work::{Processor, Work};
 
 /// The result of an effect's action.
@@ -26,7 +29,7 @@ pub(crate) enum Performed {
     Deferred(Deferral),
     /// The action must not be tried any more, because a newer event of the entity was.
     Overtaken(String),
-    /// The action was not tried, because a token of ours was missing or not readable. It may be done later.
+    /// The action was not tried, because a secret of ours was missing or not readable. It may be done later.
     NotReady(String),
     /// The request could not be made from this event.
     NotRendered(TemplateError),
@@ -52,6 +55,7 @@ impl Performed {
 pub(crate) async fn perform(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect) -> Performed {
     let done = match &effect.action {
         Action::Call(call) => return call_partner(work, row, effect, call).await,
+        Action::Invoke(invoke) => return invoke_function(work, flow, row, effect, invoke).await,
         Action::Upsert(upsert) => upsert_contact(work, flow, row, effect, upsert).await,
         Action::Decide(decide) => decide_question(work, row, effect, decide).await,
     };
@@ -60,26 +64,56 @@ pub(crate) async fn perform(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Ef
 
 async fn call_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call) -> Performed {
     let tried = row.entry(effect).map_or(row.received_at, |entry| entry.since);
-    let parts = match request_parts(work, row, effect, call).await {
+    let parts = match request_parts(work, row, effect, call, "").await {
         Ok(parts) => parts,
-        Err(error) => return Performed::NotReady(error),
+        Err(NoCredentials::BadSecret(error)) => return Performed::NotReady(error),
+        Err(NoCredentials::NoToken(no_token)) => return Performed::Deferred(deferral_of(&no_token)),
     };
+    let (partner, mut secrets) = (parts.integration, parts.secrets());
     let request = match parts.request() {
         Ok(request) => request,
         Err(error) => return Performed::NotRendered(error),
     };
+    if let Some(held_back) = announce(work, row, effect).await {
+        return held_back;
+    }
+    let flows = &work.processor.flows;
+    let rejects = |answer: &_| flows.read_answer(effect, answer).meaning == Meaning::CredentialsRejected;
+    let answer = send_renewing(work, &call.integration, partner, request, &mut secrets, rejects).await;
+    let now = work.now();
+    let outcome = classify(&answer, flows, effect, flows.trust(effect, tried, now), now);
+    if outcome.is_done() {
+        return Performed::Answered(outcome);
+    }
+    Performed::Answered(outcome.with_clue(said(work, row, &call.integration, &answer, &secrets)))
+}
+
+async fn invoke_function(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect, invoke: &Invoke) -> Performed {
+    let tried = row.entry(effect).map_or(row.received_at, |entry| entry.since);
+    let request = match function_request(work, flow, row, effect, invoke, Purpose::Do) {
+        Ok(request) => request,
+        Err(error) => return Performed::NotRendered(error),
+    };
+    if let Some(held_back) = announce(work, row, effect).await {
+        return held_back;
+    }
+    let document = request.document.clone();
+    let answer = send_to_function(work, request).await;
+    let guarantee = work.processor.flows.trust(effect, tried, work.now());
+    Performed::Answered(read_answer(answer, &document, effect, guarantee))
+}
+
+/// Tells the stale guard what is about to be done, and what holds it back, if anything does.
+async fn announce(work: &Work<'_>, row: &Row, effect: &Effect) -> Option<Performed> {
     let latest = &*work.processor.latest;
     match stale_guard::announce(latest, effect, work.event, row.received_at, work.now()).await {
-        Ok(None) => (),
-        Ok(Some(reason)) => return Performed::Overtaken(reason),
+        Ok(None) => None,
+        Ok(Some(reason)) => Some(Performed::Overtaken(reason)),
         Err(Unavailable { .. }) => {
             let (after, why) = (Unavailable::BACK_OFF, DeferralReason::LimitsUnavailable);
-            return Performed::Deferred(Deferral { after, why });
+            Some(Performed::Deferred(Deferral { after, why }))
         }
     }
-    let answer = send(work, request).await;
-    let (flows, now) = (&work.processor.flows, work.now());
-    Performed::Answered(classify(answer, flows, effect, flows.trust(effect, tried, now), now))
 }
 
 /// Creates or changes a contact. An upsert can be repeated without harm, so its failure leaves no doubt.
@@ -107,9 +141,9 @@ async fn upsert_contact(
                 log_overtaken(work, &overtaken);
                 Outcome::Done(json!({"id": id, "created": created}))
             }
-            Err(error) => Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None },
+            Err(error) => not_reached(&error),
         },
-        Err(bad) => Outcome::Terminal(bad.to_string()),
+        Err(bad) => Outcome::Terminal(bad.to_string().into()),
     })
 }
 
@@ -134,10 +168,13 @@ async fn decide_question(
     Ok(match bring_answer(work, &question, &answer, &by).await {
         Ok(row) => Outcome::Done(json!({"id": row.id, "state": row.state})),
         Err(RequeueError::Declined(declined)) => Outcome::Done(json!({"refused": declined.to_string()})),
-        Err(RequeueError::Write(error)) => {
-            Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None }
-        }
+        Err(RequeueError::Write(error)) => not_reached(&error),
     })
+}
+
+/// The outcome of an action on a table of ours that did not answer. Such an action can be repeated without harm.
+fn not_reached(error: &impl std::fmt::Display) -> Outcome {
+    Outcome::Retryable { error: error.to_string().into(), retry_after: None, doubt: Doubt::None, as_if_down: false }
 }
 
 async fn bring_answer(work: &Work<'_>, question: &str, answer: &str, by: &str) -> Result<Row, RequeueError> {
@@ -148,29 +185,58 @@ async fn bring_answer(work: &Work<'_>, question: &str, answer: &str, by: &str) -
     approval::decide(&**records, &**queue, flows, &question, answer, sign_off, work.now()).await
 }
 
-/// Asks the effect's partner whether the effect happened.
-pub(crate) async fn ask_whether_done(work: &Work<'_>, row: &Row, effect: &Effect, lookup: &Lookup) -> LookupOutcome {
-    let Action::Call(call) = &effect.action else {
-        return LookupOutcome::CannotSay("the effect calls no partner".into());
-    };
-    let parts = match request_parts(work, row, effect, call).await {
-        Ok(parts) => parts,
-        Err(error) => return LookupOutcome::CannotSay(error),
-    };
-    match parts.lookup(lookup) {
-        Ok(request) => read_lookup(send(work, request).await, &work.processor.flows, effect, lookup),
-        Err(error) => LookupOutcome::CannotSay(error.to_string()),
+/// Asks the effect's partner or function whether the effect happened.
+pub(crate) async fn ask_whether_done(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect) -> LookupOutcome {
+    match (&effect.action, &effect.lookup) {
+        (Action::Call(call), Some(lookup)) => ask_partner(work, row, effect, call, lookup).await,
+        (Action::Invoke(invoke), _) => ask_function(work, flow, row, effect, invoke).await,
+        _ => LookupOutcome::CannotSay("the effect calls no partner".into()),
     }
 }
 
+async fn ask_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call, lookup: &Lookup) -> LookupOutcome {
+    let parts = match request_parts(work, row, effect, call, "/lookup").await {
+        Ok(parts) => parts,
+        Err(NoCredentials::BadSecret(error)) => return LookupOutcome::CannotSay(error.into()),
+        Err(NoCredentials::NoToken(_)) => return LookupOutcome::CannotSay("there is no token".into()),
+    };
+    let (partner, mut secrets) = (parts.integration, parts.secrets());
+    let (read, request) = match parts.looked_up(lookup).and_then(|read| Ok((read, parts.lookup(lookup)?))) {
+        Ok(both) => both,
+        Err(error) => return LookupOutcome::CannotSay(error.to_string().into()),
+    };
+    let answer = send_renewing(work, &call.integration, partner, request, &mut secrets, |_| true).await;
+    match read_lookup(&answer, &work.processor.flows, effect, lookup, Some(&read)) {
+        LookupOutcome::CannotSay(error) => {
+            LookupOutcome::CannotSay(error.with_clue(said(work, row, &call.integration, &answer, &secrets)))
+        }
+        outcome => outcome,
+    }
+}
+
+async fn ask_function(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect, invoke: &Invoke) -> LookupOutcome {
+    match function_request(work, flow, row, effect, invoke, Purpose::Ask) {
+        Ok(request) => {
+            let document = request.document.clone();
+            read_ask(send_to_function(work, request).await, &document, effect)
+        }
+        Err(error) => LookupOutcome::CannotSay(error.to_string().into()),
+    }
+}
+
+/// The parts of a request. `step` tells a lookup from the call, for a partner that knows requests by their ids.
 async fn request_parts<'p>(
     work: &'p Work<'_>,
     row: &'p Row,
     effect: &'p Effect,
     call: &'p Call,
-) -> Result<RequestParts<'p>, String> {
+    step: &str,
+) -> Result<RequestParts<'p>, NoCredentials> {
     let Work { processor, event, .. } = work;
     let integration = processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
-    let bearer = token(work, &call.integration, integration).await?;
-    Ok(RequestParts { effect, call, integration, event, row, span: processor.chance.bits(), bearer })
+    let id = format!("{}/{}{step}", event.id, row.name_of(effect));
+    let credentials = credentials(work, &call.integration, integration, id).await?;
+    let secret_vars = secret_vars(work, &call.integration, integration).await.map_err(NoCredentials::BadSecret)?;
+    let span = processor.chance.bits();
+    Ok(RequestParts { effect, call, integration, event, row, span, credentials, secret_vars })
 }

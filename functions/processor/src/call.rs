@@ -6,19 +6,18 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use shared::base::errors::WriteError;
 use shared::effects::outcome::Outcome;
-use shared::flows::retry::Policy;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Reason, Row};
-use shared::limits::budget::{self, Spending};
 use shared::limits::pressure::{Deferral, DeferralReason};
 use shared::operate::metric::Fact;
 use tracing::warn;
 
 use crate::action::{Performed, perform};
+use crate::credentials::CREDENTIALS_WAIT;
 use crate::ends::Stop;
 use crate::hindrance::Hindrance;
-use crate::look_up::give_up;
 use crate::permits::{release_permit, release_unused_permits};
+use crate::retry::{FailedCall, retry_or_bury, wait_or_retry};
 use crate::work::{Run, Work};
 
 /// Calls effects side by side and records the outcome of each. `None` says that all are done.
@@ -64,24 +63,22 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
             lease.record_done(effect, result, now);
             None
         }
-        Performed::Answered(Outcome::Retryable { error, retry_after, doubt }) => {
+        Performed::Answered(Outcome::Retryable { error, retry_after, doubt, as_if_down }) => {
             lease.record_repeatable(effect, &error, doubt, now);
-            if let Some(down) = is_down(work, effect).await
-                && lease.spare_attempt(effect)
-            {
-                return Some(Stop::Defer(down));
-            }
-            Some(retry_or_bury(run, effect, error, retry_after).await)
+            Some(wait_or_retry(run, effect, FailedCall { error: error.to_string(), retry_after, as_if_down }).await)
         }
         Performed::Answered(Outcome::Terminal(error)) => {
             lease.record_failed(effect, &error, now);
-            Some(Stop::Bury { effect: Some(effect), reason: Reason::Terminal, error })
+            Some(Stop::Bury { effect: Some(effect), reason: Reason::Terminal, error: error.to_string() })
         }
         Performed::Answered(Outcome::Unknown { error, doubt }) => {
             lease.record_unknown(effect, &error, doubt, now);
-            match &effect.lookup {
-                Some(lookup) => Some(Stop::Retry(lookup.after)),
-                None => Some(Stop::Bury { effect: Some(effect), reason: Reason::UnknownOutcome, error }),
+            match effect.asked_after() {
+                Some(after) => Some(Stop::Retry(after)),
+                None => {
+                    let (reason, error) = (Reason::UnknownOutcome, error.to_string());
+                    Some(Stop::Bury { effect: Some(effect), reason, error })
+                }
             }
         }
         // The intent stands until the deferral withdraws it: nothing happened, and it was no attempt.
@@ -91,62 +88,17 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
             lease.note_credentials_rejected(effect, &error, now);
             let (event, flow, trace_id) = work.ids();
             let told = "the partner rejected our credentials; the event is deferred until they are right";
-            warn!(event, flow, trace_id, integration = effect.integration(), %error, "{told}");
+            warn!(event, flow, trace_id, integration = effect.integration(), error = error.told(), "{told}");
             let deferral = Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected };
             Some(Stop::Defer(Hindrance::of_partner(deferral, effect.integration().unwrap_or_default())))
         }
         Performed::NotReady(error) => {
-            lease.record_failed(effect, &error, now);
-            Some(retry_or_bury(run, effect, error, None).await)
+            lease.record_failed(effect, error.as_str(), now);
+            Some(retry_or_bury(run, effect, FailedCall::never_made(error), None).await)
         }
         Performed::NotRendered(error) => {
-            lease.record_failed(effect, &error.to_string(), now);
+            lease.record_failed(effect, error.to_string(), now);
             Some(Stop::template(Some(effect), &error))
-        }
-    }
-}
-
-/// The hindrance by a partner that is known to be down: its breaker has opened, or stays open. A call that only shows it
-/// again is no attempt.
-async fn is_down(work: &Work<'_>, effect: &Effect) -> Option<Hindrance> {
-    let integration = effect.integration()?;
-    let breaker = work.processor.flows.partner_of(effect)?.pressure.breaker?;
-    let deferral = Deferral { after: breaker.open_for, why: DeferralReason::BreakerOpen };
-    work.processor.gate.is_down(integration).await.then(|| Hindrance::of_partner(deferral, integration))
-}
-
-/// How long an event waits at least after a partner rejected our credentials: a human must put them right.
-const CREDENTIALS_WAIT: Duration = Duration::from_secs(30);
-
-/// Retries the effect, as the policy says, unless its attempts or its contact's retries are spent.
-async fn retry_or_bury<'r>(
-    run: &mut Run<'r>,
-    effect: &'r Effect,
-    error: String,
-    retry_after: Option<Duration>,
-) -> Stop<'r> {
-    let policy = run.work.board.policy(run.flow);
-    let attempt = run.lease.attempts(effect);
-    if attempt >= policy.max_attempts {
-        return give_up(run, effect, Reason::AttemptsSpent, error);
-    }
-    if is_budget_exhausted(run.work, run.flow, policy).await {
-        return give_up(run, effect, Reason::BudgetExhausted, error);
-    }
-    Stop::Retry(policy.delay(attempt, run.work.processor.chance.unit(), retry_after))
-}
-
-/// Takes one retry from the contact's budget. When the budgets do not answer, the effect is retried: its
-/// attempts are bounded all the same.
-async fn is_budget_exhausted(work: &Work<'_>, flow: &Flow, policy: &Policy) -> bool {
-    let Some(budget) = &policy.budget_per_contact else { return false };
-    let key = budget::key(&flow.name, &work.event.group);
-    match work.processor.budgets.spend(&key, budget, work.now()).await {
-        Ok(spending) => matches!(spending, Spending::Exhausted { .. }),
-        Err(unavailable) => {
-            let (event, flow, trace_id) = work.ids();
-            warn!(event, flow, trace_id, %unavailable, "the retry budget was not reached; the effect is retried without it");
-            false
         }
     }
 }

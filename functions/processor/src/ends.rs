@@ -18,7 +18,7 @@ use shared::operate::switchboard::MARK_KNOWN_AFTER;
 use tracing::{error, info, warn};
 
 use crate::hindrance::{Hindrance, LONGEST_ON_QUEUE};
-use crate::leave::leave;
+use crate::leave::{Leaving, leave};
 use crate::work::{MessageFate, Processor, Run, Work};
 
 /// The reason why a run ends before its effects are done.
@@ -89,9 +89,9 @@ async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError>
     if delay > LONGEST_ON_QUEUE {
         let until = Some(work.now() + delay);
         match leave(work, flow, lease, &WaitsFor::Moment, DeferralReason::LongRetry, until).await? {
-            Ok(fate) => return Ok(fate),
+            Leaving::Left => return Ok(MessageFate::Done),
             // It must not be tried earlier. So this time it stays on the queue, and the flow is marked for the next.
-            Err(given_back) => lease = given_back,
+            Leaving::NotYet(given_back) | Leaving::Never(given_back) => lease = given_back,
         }
     }
     close(work, lease.retry(delay, work.now())).await?;
@@ -109,11 +109,11 @@ async fn defer(run: Run<'_>, hindrance: &Hindrance) -> Result<MessageFate, Write
     let left = flow.max_age.saturating_sub(age);
     let mut delay = deferral_delay(deferral.after, waited, left, work.processor.chance.unit());
     if let Some(on) = hindrance.leaves_queue_for(age) {
-        match leave(work, flow, lease, on, deferral.why, hindrance.due(delay, now)).await? {
-            Ok(fate) => return Ok(fate),
-            Err(given_back) => lease = given_back,
-        }
-        delay = UNTIL_KNOWN;
+        (lease, delay) = match leave(work, flow, lease, on, deferral.why, hindrance.due(delay, now)).await? {
+            Leaving::Left => return Ok(MessageFate::Done),
+            Leaving::NotYet(given_back) => (given_back, UNTIL_KNOWN),
+            Leaving::Never(given_back) => (given_back, delay.max(NEVER_LEAVES)),
+        };
     }
     defer_on_queue(work, lease, delay.min(LONGEST_ON_QUEUE), deferral.why).await
 }
@@ -134,6 +134,9 @@ pub(crate) async fn defer_on_queue(
 
 /// The delay of an event that leaves the queue as soon as every container knows its flow's mark.
 const UNTIL_KNOWN: Duration = MARK_KNOWN_AFTER.saturating_add(Duration::from_secs(1));
+
+/// The shortest delay of an event that the ledger does not take, and that so waits on the queue for what takes long.
+const NEVER_LEAVES: Duration = Duration::from_secs(30);
 
 /// Closes a blocked event as a no-op. If the outcome of an effect is unknown, the event is buried instead, so that
 /// an operator sees it.

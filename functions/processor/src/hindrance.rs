@@ -45,9 +45,10 @@ impl Hindrance {
     /// What keeps an event from a partner: only its being down or paused ends with it.
     pub(crate) fn of_partner(deferral: Deferral, integration: &str) -> Self {
         match deferral.why {
-            DeferralReason::BreakerOpen | DeferralReason::CredentialsRejected | DeferralReason::Paused => {
-                Hindrance::of(deferral, WaitsFor::Integration(integration.to_owned()))
-            }
+            DeferralReason::BreakerOpen
+            | DeferralReason::CredentialsRejected
+            | DeferralReason::NoToken
+            | DeferralReason::Paused => Hindrance::of(deferral, WaitsFor::Integration(integration.to_owned())),
             _ => Hindrance::passing(deferral),
         }
     }

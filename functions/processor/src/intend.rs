@@ -14,6 +14,7 @@ use shared::ledger::{Lease, Reason};
 use crate::ends::Stop;
 use crate::look_up::give_up;
 use crate::permits::{enter_all, release_unused_permits};
+use crate::retry::spare_attempts_of_outage;
 use crate::work::{Run, Work};
 
 /// The number of tries to write a count while other workers write it, too.
@@ -35,7 +36,10 @@ pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Res
     // Before the intent: a call that is deferred was never intended.
     match enter_all(run.work, effects).await {
         Ok(entered) => run.permits.extend(entered),
-        Err(hindrance) => return Ok(Some(Stop::Defer(hindrance))),
+        Err(hindrance) => {
+            spare_attempts_of_outage(run, effects).await;
+            return Ok(Some(Stop::Defer(hindrance)));
+        }
     }
     let recorded = record_intents(run, effects).await;
     if !matches!(recorded, Ok(None)) {

@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
-use shared::base::errors::WriteError;
+use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
 use shared::ledger::{Lease, Line, Wait, WaitsFor};
 use shared::limits::pressure::DeferralReason;
 use shared::operate::metric::Fact;
 use shared::operate::switchboard::change_waits;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
-use crate::work::{MessageFate, Work};
+use crate::work::Work;
 
 /// Lets the event leave the queue, if every container knows by the flow's mark that it must look for it. Otherwise the
 /// mark is set, and the lease is given back: the event comes again in a moment.
 ///
 /// The event joins its entity's line behind all others, whatever its container's clock says; an event that waits again
-/// keeps its place. The row, the payload and the place are one write; then the message is deleted.
+/// keeps its place. The row, the payload and the place are one write; then the message is deleted. If the ledger never
+/// takes that write, the event waits on the queue.
 pub(crate) async fn leave(
     work: &Work<'_>,
     flow: &Flow,
@@ -25,7 +26,7 @@ pub(crate) async fn leave(
     on: &WaitsFor,
     why: DeferralReason,
     until: Option<Timestamp>,
-) -> Result<Result<MessageFate, Lease>, WriteError> {
+) -> Result<Leaving, WriteError> {
     let now = work.now();
     let mark = work.board.board().waits().get(&flow.name);
     let known = mark.is_some_and(|mark| mark.lets_leave(on, now));
@@ -33,7 +34,7 @@ pub(crate) async fn leave(
         mark_flow(work, flow, on, now).await;
     }
     if !known {
-        return Ok(Err(lease));
+        return Ok(Leaving::NotYet(lease));
     }
     let place = match lease.row().place {
         Some(place) => place,
@@ -43,9 +44,36 @@ pub(crate) async fn leave(
     info!(event, flow = flow.name, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
     let (why_told, group) = (why.as_str().to_owned(), work.event.group.clone());
     let wait = Wait { on: on.clone(), why: why_told, group, since: now, until, woken_at: None };
-    work.processor.lines.wait(&lease.wait(wait, place, now), work.event).await?;
-    work.count(Fact::Waits(&flow.name, why));
-    Ok(Ok(MessageFate::Done))
+    match work.processor.lines.wait(&lease.clone().wait(wait, place, now), work.event).await {
+        Ok(()) => {
+            work.count(Fact::Waits(&flow.name, why));
+            Ok(Leaving::Left)
+        }
+        Err(WriteError::Unavailable(error)) if error.is_lasting() => {
+            tell_not_kept(work, &error, "it waits on the queue");
+            Ok(Leaving::Never(lease))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an event has left the queue.
+pub(crate) enum Leaving {
+    /// It waits in the ledger. Its message may be deleted.
+    Left,
+    /// It may leave as soon as every container knows its flow's mark.
+    NotYet(Lease),
+    /// The ledger does not take its payload.
+    Never(Lease),
+}
+
+/// Tells once, and counts, that the ledger does not take the event's payload.
+pub(crate) fn tell_not_kept(work: &Work<'_>, error: &Unavailable, so: &str) {
+    if work.processor.told.is_new(&work.event.id) {
+        let (event, flow, trace_id) = work.ids();
+        error!(event, flow, trace_id, %error, so, "the ledger does not take the payload of an event");
+        work.count(Fact::NotKept);
+    }
 }
 
 async fn place_behind_all(work: &Work<'_>, now: Timestamp) -> Result<Timestamp, WriteError> {

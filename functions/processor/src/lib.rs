@@ -11,11 +11,14 @@
 //! - [`run`]: the loop: the lease's next step, until something ends the run.
 //! - [`line`]: whether another event of the entity waits, and goes first.
 //! - [`prepare`], [`intend`], [`call`], [`look_up`]: the stages, each a function over the [`Run`](work::Run).
+//! - [`retry`]: what follows a failed call: the event waits for its partner, or the effect is tried again or given up.
 //! - [`ends`]: how a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
 //! - [`leave`]: leaving the queue, to wait in the ledger.
-//! - [`action`]: what one effect does: a call, an upsert, a decision.
-//! - [`partner`]: one request to a partner: the token, and the time that is left.
-//! - [`permits`]: leave to call a partner: the gate, and giving a permit back.
+//! - [`action`]: what one effect does: a call, an invocation, an upsert, a decision.
+//! - [`function`]: one invocation of a function of the team's own.
+//! - [`partner`]: one request to a partner: a token that is rejected, and the time that is left.
+//! - [`permits`]: leave to call a partner: the gate, a token, and giving a permit back.
+//! - [`credentials`]: what authenticates us: a secret, or a token that was fetched for it.
 //! - [`pause`]: what an operator has paused, and for how long that holds an event back.
 //! - [`hindrance`]: what holds an event back, and whether it waits for it on the queue.
 //! - [`safe_mode`]: safe mode, turned on by an open breaker.
@@ -29,12 +32,15 @@ mod line;
 mod prepare;
 mod intend;
 mod call;
+mod retry;
 mod look_up;
 mod ends;
 mod leave;
 mod action;
+mod function;
 mod partner;
 mod permits;
+mod credentials;
 mod pause;
 mod hindrance;
 mod safe_mode;

@@ -1,7 +1,7 @@
 //! Lookups: whether an effect happened, where its partner can be asked.
 
 use shared::effects::outcome::LookupOutcome;
-use shared::flows::{Effect, Lookup};
+use shared::flows::Effect;
 use shared::ledger::{Doubt, Entry, Reason};
 use shared::limits::pressure::CallEnd;
 
@@ -10,15 +10,15 @@ use crate::ends::Stop;
 use crate::permits::{enter_all, release_permit};
 use crate::work::Run;
 
-/// Asks the partner whether an effect happened. A partner that cannot say is asked again until the event
+/// Asks whether an effect happened. A partner or a function that cannot say is asked again until the event
 /// is too old: asking is no attempt.
-pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect, lookup: &Lookup) -> Option<Stop<'r>> {
+pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option<Stop<'r>> {
     let (work, flow) = (run.work, run.flow);
     let mut permits = match enter_all(work, &[effect]).await {
         Ok(permits) => permits,
         Err(hindrance) => return Some(Stop::Defer(hindrance)),
     };
-    let outcome = ask_whether_done(work, run.lease.row(), effect, lookup).await;
+    let outcome = ask_whether_done(work, flow, run.lease.row(), effect).await;
     let end = if matches!(outcome, LookupOutcome::CannotSay(_)) { CallEnd::Failure } else { CallEnd::Success };
     release_permit(work, &mut permits, effect, end).await;
     match outcome {
@@ -32,9 +32,9 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect, lookup: &
         }
         LookupOutcome::Absent => run.lease.record_absent(effect, work.now()),
         LookupOutcome::CannotSay(error) => {
-            run.lease.record_unknown(effect, &format!("looked up: {error}"), Doubt::None, work.now());
+            run.lease.record_unknown(effect, error.after("looked up: "), Doubt::None, work.now());
             let delay = flow.retry.delay(run.lease.attempts(effect).max(1), work.processor.chance.unit(), None);
-            return Some(Stop::Retry(delay.max(lookup.after)));
+            return Some(Stop::Retry(delay.max(effect.asked_after().unwrap_or_default())));
         }
     }
     None
@@ -43,17 +43,17 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect, lookup: &
 /// Parks an event whose effect happened, and whose result nobody could say.
 fn park_without<'r>(run: &mut Run<'r>, effect: &'r Effect, found: String) -> Stop<'r> {
     let error = format!("looked up: {found}");
-    run.lease.record_unknown(effect, &error, Doubt::ResultMissing, run.work.now());
+    run.lease.record_unknown(effect, error.as_str(), Doubt::ResultMissing, run.work.now());
     Stop::Bury { effect: Some(effect), reason: Reason::ResultMissing, error }
 }
 
 /// Gives up on an effect that was tried in vain. If it is in doubt and its partner can be asked, the partner is asked
 /// first: a partner may repeat a saved failure under the same key for ever.
 pub(crate) fn give_up<'r>(run: &mut Run<'r>, effect: &'r Effect, reason: Reason, error: String) -> Stop<'r> {
-    match &effect.lookup {
-        Some(lookup) if entry(run, effect).is_some_and(Entry::in_doubt) => {
-            run.lease.record_unknown(effect, &error, Doubt::None, run.work.now());
-            Stop::Retry(lookup.after)
+    match effect.asked_after() {
+        Some(after) if entry(run, effect).is_some_and(Entry::in_doubt) => {
+            run.lease.record_unknown(effect, error.as_str(), Doubt::None, run.work.now());
+            Stop::Retry(after)
         }
         _ => Stop::Bury { effect: Some(effect), reason, error },
     }

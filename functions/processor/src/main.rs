@@ -7,13 +7,14 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::{Processor, handle, tell_misfits};
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
-    DynamoPressure, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
+    DynamoPressure, DynamoTokens, LambdaFunctions, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
 };
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
-use shared::adapters::{HttpPartners, MaxMindPlaces};
+use shared::adapters::{AwsLcCrypto, HttpPartners, MaxMindPlaces};
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::time::Timestamp;
 use shared::effects::enrichment::Findings;
+use shared::effects::token::Tokens;
 use shared::limits::pressure::Gate;
 use shared::operate::switchboard::Switchboard;
 
@@ -57,6 +58,7 @@ async fn main() -> Result<(), Error> {
         places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         latest: Box::new(DynamoLatest::new(&aws, &limits)),
+        tokens: Tokens::new(Box::new(DynamoTokens::new(&aws, &limits)), Box::new(AwsLcCrypto)),
         metrics: Box::new(EmfMetrics),
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),
         gate,
@@ -68,6 +70,7 @@ async fn main() -> Result<(), Error> {
         dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
         secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
         partners: Box::new(HttpPartners::new(endpoint)),
+        functions: Box::new(LambdaFunctions::new(&aws)),
         sleep: Box::new(SystemClock),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),

@@ -1,12 +1,18 @@
-//! Requests to a partner: the token, and the time that is left.
+//! Requests to a partner: our credentials, a token that is rejected, and the time that is left.
+
+use std::time::Duration;
 
 use futures::future::{Either, join, select};
 use shared::arrival::signature::Secret;
+use shared::effects::body::RequestBody;
+use shared::effects::clue::{Masked, clue};
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::PartnerRequest;
-use shared::flows::{Auth, Integration, PartnerAnswer};
+use shared::flows::{Integration, Meaning, PartnerAnswer, default_meaning};
+use shared::ledger::{CallError, Clue, Row};
 use shared::limits::pressure::{CallEnd, SLOW};
 
+use crate::credentials::{NoCredentials, credentials, end_of, renewed, secret_vars};
 use crate::hindrance::Hindrance;
 use crate::permits::{enter, leave};
 use crate::work::{LAST_WRITES, Work};
@@ -22,17 +28,24 @@ pub(crate) struct PartnerQuestion {
 /// says that the partner cannot be asked now.
 pub(crate) async fn ask(
     work: &Work<'_>,
+    row: &Row,
     name: &str,
     question: PartnerQuestion,
 ) -> Result<Result<PartnerAnswer, String>, Hindrance> {
     let Some(partner) = work.processor.flows.integration(name) else { return Ok(Err("no integration".into())) };
     let permit = enter(work, name, partner).await?;
-    let (answer, end) = match token(work, name, partner).await {
-        // The token is missing on our side: the partner was not asked.
-        Err(error) => (Err(error), CallEnd::Neutral),
-        Ok(token) => match send(work, request(work, name, partner, question, token)).await {
+    let (answer, end) = match request(work, name, partner, question).await {
+        // Something is missing on our side: the partner was not asked.
+        Err(NoCredentials::BadSecret(error)) => (Err(error), CallEnd::Neutral),
+        Err(NoCredentials::NoToken(no_token)) => (Err("there is no token".into()), end_of(&no_token)),
+        Ok((request, mut secrets)) => match send_renewing(work, name, partner, request, &mut secrets, |_| true).await {
             Ok(answer) if (200..=299).contains(&answer.status) => (Ok(answer), CallEnd::Success),
-            Ok(answer) => (Err(format!("answered {}", answer.status)), CallEnd::Failure),
+            Ok(answer) => {
+                let end = end_of_error(answer.status);
+                let error = CallError::from(format!("answered {}", answer.status));
+                let error = error.with_clue(said(work, row, name, &Ok(answer), &secrets));
+                (Err(error.to_string()), end)
+            }
             Err(error) => (Err(error.to_string()), CallEnd::Failure),
         },
     };
@@ -40,46 +53,99 @@ pub(crate) async fn ask(
     Ok(answer)
 }
 
-fn request(
+/// What an error says of a partner's health. Who answers that there is no such thing is well.
+fn end_of_error(status: u16) -> CallEnd {
+    if default_meaning(status) == Meaning::Failed { CallEnd::Success } else { CallEnd::Failure }
+}
+
+/// The request of a question, and every text that the partner must not be quoted with.
+async fn request(
     work: &Work<'_>,
     name: &str,
     partner: &Integration,
     question: PartnerQuestion,
-    bearer: Option<Secret>,
-) -> PartnerRequest {
+) -> Result<(PartnerRequest, Vec<Secret>), NoCredentials> {
     let PartnerQuestion { method, path, body } = question;
-    PartnerRequest {
+    let request = PartnerRequest {
         method,
         integration: name.to_owned(),
         base_url: partner.base_url.clone(),
         path,
         headers: work.event.trace_headers(work.processor.chance.bits()),
-        bearer,
-        body,
+        credentials: credentials(work, name, partner, format!("{}/{name}", work.event.id)).await?,
+        body: body.as_ref().map(RequestBody::of_json),
         timeout: partner.timeout,
-    }
+    };
+    let vars = secret_vars(work, name, partner).await.map_err(NoCredentials::BadSecret)?;
+    let secrets = request.credentials.secrets().into_iter().chain(vars.values().cloned()).collect();
+    let request = request.with_fields_of(partner, work.event, &vars);
+    let request = request.map_err(|error| NoCredentials::BadSecret(error.to_string()))?;
+    Ok((request, secrets))
 }
 
-/// The token that authenticates us to a partner: the newest, which is the last by name.
-pub(crate) async fn token(work: &Work<'_>, name: &str, partner: &Integration) -> Result<Option<Secret>, String> {
-    if partner.auth == Auth::None {
-        return Ok(None);
+/// Sends a request; where the partner rejects the token that was fetched for it, once more with another one. A request
+/// whose token was rejected surely did nothing: `is_rejection` says whether an answer means that. The other token is
+/// added to the secrets that the partner must not be quoted with.
+pub(crate) async fn send_renewing(
+    work: &Work<'_>,
+    name: &str,
+    partner: &Integration,
+    request: PartnerRequest,
+    secrets: &mut Vec<Secret>,
+    is_rejection: impl Fn(&PartnerAnswer) -> bool,
+) -> Result<PartnerAnswer, NoAnswer> {
+    if partner.auth.token_grant().is_none() {
+        return send(work, request).await;
     }
-    let live = work.processor.secrets.live(&format!("integrations/{name}")).await;
-    let live = live.map_err(|error| error.to_string())?;
-    live.last().cloned().map(Some).ok_or_else(|| format!("there is no secret for `{name}`"))
+    let again = request.clone();
+    let answer = send(work, request).await?;
+    if answer.status != UNAUTHORIZED || !is_rejection(&answer) {
+        return Ok(answer);
+    }
+    let Some(credentials) = renewed(work, name, partner, &again.credentials).await else { return Ok(answer) };
+    secrets.extend(credentials.secrets());
+    if work.deadline.since(work.now()) < partner.timeout + LAST_WRITES {
+        return Err(NoAnswer::NotSent("there was no time for a call with the renewed token".into()));
+    }
+    send(work, PartnerRequest { credentials, ..again }).await
 }
 
-/// Sends a request, and waits no longer than the invocation lasts. The gate learns of a call that takes
-/// long while it does, so that no other batch waits for the same partner.
-pub(crate) async fn send(work: &Work<'_>, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
-    let left = work.deadline.since(work.now()).saturating_sub(LAST_WRITES);
-    let timeout = request.timeout.min(left);
+/// The status of an answer to a token that is not good, or no more.
+const UNAUTHORIZED: u16 = 401;
+
+/// What the partner said of its error, with everything masked that is the event's, ours, or was kept of other answers.
+/// Nothing of it is logged.
+pub(crate) fn said(
+    work: &Work<'_>,
+    row: &Row,
+    name: &str,
+    answer: &Result<PartnerAnswer, NoAnswer>,
+    secrets: &[Secret],
+) -> Option<Clue> {
+    let (answer, partner) = (answer.as_ref().ok()?, work.processor.flows.integration(name)?);
+    let values = [&work.event.payload].into_iter().chain(row.kept_values());
+    clue(answer, &partner.error, &Masked::new(values, secrets))
+}
+
+/// Sends a request, and waits no longer than the invocation lasts.
+async fn send(work: &Work<'_>, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+    let timeout = request.timeout.min(time_left(work));
     let integration = request.integration.clone();
     let call = work.processor.partners.call(PartnerRequest { timeout, ..request });
+    tell_if_slow(work, &integration, call).await
+}
+
+/// The time that a call may take at most, whatever its own timeout.
+pub(crate) fn time_left(work: &Work<'_>) -> Duration {
+    work.deadline.since(work.now()).saturating_sub(LAST_WRITES)
+}
+
+/// Waits for a call. The gate learns of one that takes long while it does, so that no other batch waits for the same
+/// partner.
+pub(crate) async fn tell_if_slow<T>(work: &Work<'_>, integration: &str, call: impl Future<Output = T> + Unpin) -> T {
     match select(call, work.processor.sleep.sleep(SLOW)).await {
         Either::Left((answer, _)) => answer,
-        Either::Right(((), call)) => join(call, learn_slow(work, &integration)).await.0,
+        Either::Right(((), call)) => join(call, learn_slow(work, integration)).await.0,
     }
 }
 

@@ -1,10 +1,11 @@
-//! Permits to call a partner: pauses, the gate, and giving a permit back.
+//! Permits to call a partner: pauses, the gate, a token, and giving a permit back.
 
 use shared::flows::{Effect, Integration};
 use shared::limits::pressure::{CallEnd, Permit};
 use shared::operate::metric::Fact;
 use tracing::warn;
 
+use crate::credentials::{end_of, has_token, hindrance_of, prepare_token};
 use crate::hindrance::Hindrance;
 use crate::pause::pause_of_integration;
 use crate::safe_mode::enter_safe_mode_on_open_breaker;
@@ -34,14 +35,23 @@ pub(crate) async fn enter(work: &Work<'_>, name: &str, partner: &Integration) ->
         return Err(paused);
     }
     let entered = work.processor.gate.enter(name, &partner.pressure, partner.timeout, work.now()).await;
-    entered.map_err(|deferral| Hindrance::of_partner(deferral, name))
+    let permit = entered.map_err(|deferral| Hindrance::of_partner(deferral, name))?;
+    // Before the intent: a fetch takes time, and a crash in it must not leave an unknown outcome.
+    match prepare_token(work, name, partner).await {
+        Ok(()) => Ok(permit),
+        Err(no_token) => {
+            leave(work, name, permit, end_of(&no_token)).await;
+            Err(hindrance_of(&no_token, name))
+        }
+    }
 }
 
 /// A permit to call an effect's partner that needs no question, if there is one.
 pub(crate) fn enter_freely(work: &Work<'_>, effect: &Effect) -> Option<Permit> {
     let name = effect.integration()?;
     let partner = work.processor.flows.partner_of(effect)?;
-    work.processor.gate.enter_freely(name, &partner.pressure, work.now())
+    let free = work.processor.gate.enter_freely(name, &partner.pressure, work.now());
+    free.filter(|_| has_token(work, name, partner))
 }
 
 /// Gives back the permits of effects that are not called after all.
@@ -60,7 +70,7 @@ pub(crate) async fn release_permit(work: &Work<'_>, permits: &mut Permits, effec
 
 /// Gives a permit back, and reports the partner's health.
 pub(crate) async fn leave(work: &Work<'_>, name: &str, permit: Permit, end: CallEnd) {
-    if let Some(change) = work.processor.gate.leave(permit, end, work.now()).await {
+    if let Some(change) = work.processor.gate.leave(permit.used_for(&work.event.id), end, work.now()).await {
         let (event, flow, trace_id) = work.ids();
         warn!(event, flow, trace_id, integration = name, ?change, "the breaker of the integration changed");
         work.count(Fact::Breaker(name, change));

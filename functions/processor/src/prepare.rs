@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::retention::UNSETTLED_RETENTION;
-use shared::base::time::Timestamp;
 use shared::effects::contact::Fields;
 use shared::effects::guard::{Judgement, judge};
 use shared::effects::request::pick_values;
@@ -24,6 +23,7 @@ use tracing::warn;
 
 use crate::ends::Stop;
 use crate::hindrance::Hindrance;
+use crate::leave::tell_not_kept;
 use crate::partner::{PartnerQuestion, ask};
 use crate::work::{Run, Work};
 
@@ -129,7 +129,7 @@ async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Res
                 return Ok(Ok(known));
             }
             let question = PartnerQuestion { method: "GET", path: path.clone(), body: None };
-            let found = ask(work, integration, question)
+            let found = ask(work, lease.row(), integration, question)
                 .await?
                 .map(|answer| pick_values(result, answer.body.as_ref().unwrap_or(&Value::Null)));
             if let Ok(value) = &found {
@@ -173,22 +173,35 @@ async fn approve<'r>(
     // The payload first, so that every listed event can be approved. It is kept under its own replay number: an approval
     // that is still under way deletes the payload of the number that it sent.
     if let Err(error) = work.processor.records.keep(work.event, (now + UNSETTLED_RETENTION).secs()).await {
-        let (event, flow, trace_id) = work.ids();
-        warn!(event, flow, trace_id, %error, "the payload was not kept; the question is asked when the event comes back in 10 s");
         if !asked {
             lease.withdraw_question(work.now());
         }
-        return Ok(Some(Stop::Retry(OUTAGE_DELAY)));
+        return Ok(Some(not_kept(work, &error)));
     }
-    let posted = if asked { "asked before".into() } else { post_question(work, flow, approval, &plan, until).await };
+    if asked {
+        return Ok(Some(Stop::AwaitApproval { posted: "asked before".into() }));
+    }
+    let message = approval::message(&approval.room, flow, work.event, &plan, until);
+    let posted = post_question(work, lease.row(), approval, message).await;
     Ok(Some(Stop::AwaitApproval { posted }))
 }
 
+/// The stop of an event that cannot wait for an answer, because its payload is not kept: now, or never.
+fn not_kept<'r>(work: &Work<'_>, error: &Unavailable) -> Stop<'r> {
+    if error.is_lasting() {
+        tell_not_kept(work, error, "it is parked");
+        let error = "the ledger does not take the payload, which has to be kept until a human answers".into();
+        return Stop::Bury { effect: None, reason: Reason::NotKept, error };
+    }
+    let (event, flow, trace_id) = work.ids();
+    warn!(event, flow, trace_id, %error, "the payload was not kept; the question is asked when the event comes back in 10 s");
+    Stop::Retry(OUTAGE_DELAY)
+}
+
 /// Posts the question to Slack. Where that fails, the event waits all the same: operators see it.
-async fn post_question(work: &Work<'_>, flow: &Flow, approval: &Approval, plan: &Plan, until: Timestamp) -> String {
-    let message = approval::message(&approval.room, flow, work.event, plan, until);
+async fn post_question(work: &Work<'_>, row: &Row, approval: &Approval, message: Value) -> String {
     let question = PartnerQuestion { method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
-    match ask(work, &approval.integration, question).await {
+    match ask(work, row, &approval.integration, question).await {
         Ok(Ok(answer)) if answer.body.as_ref().is_some_and(|body| body["ok"] == true) => "asked in Slack".into(),
         Ok(Ok(_)) => "the question was not posted (Slack answered with an error)".into(),
         Ok(Err(error)) => format!("the question was not posted (Slack: {error})"),

@@ -34,12 +34,12 @@ pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
         let stop = match (next, pause_of_flow(run.work, run.flow)) {
             (Next::Finish, _) => return succeed(run).await,
             (Next::Unknown(effect, error), _) => {
-                run.lease.record_unknown(effect, &error, Doubt::None, run.work.now());
+                run.lease.record_unknown(effect, error.as_str(), Doubt::None, run.work.now());
                 Some(Stop::Bury { effect: Some(effect), reason: Reason::UnknownOutcome, error })
             }
             (_, Some(pause)) => Some(Stop::Defer(pause)),
             (Next::Wait(until), None) => Some(Stop::Retry(until.since(run.work.now()))),
-            (Next::Lookup(effect, lookup), None) => look_up(&mut run, effect, lookup).await,
+            (Next::Lookup(effect), None) => look_up(&mut run, effect).await,
             (Next::Intend(_), None) if !prepared => {
                 prepared = true;
                 prepare(&mut run).await?

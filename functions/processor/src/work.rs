@@ -13,7 +13,9 @@ use shared::base::time::Timestamp;
 use shared::effects::cap::Caps;
 use shared::effects::contact::{ContactId, Contacts};
 use shared::effects::enrichment::{Findings, Places};
+use shared::effects::invocation::TeamFunctions;
 use shared::effects::request::Partners;
+use shared::effects::token::Tokens;
 use shared::flows::template::TemplateError;
 use shared::flows::{ContactRef, Effect, Flow, Flows, OverlongTimeout};
 use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
@@ -63,10 +65,14 @@ pub struct Processor {
     pub budgets: Box<dyn Budgets>,
     /// The gate that gives permits to call partners.
     pub gate: Gate,
-    /// The tokens that authenticate us to partners.
+    /// The secrets that authenticate us to partners.
     pub secrets: Box<dyn Secrets>,
+    /// The tokens that are fetched for secrets.
+    pub tokens: Tokens,
     /// The partners' APIs.
     pub partners: Box<dyn Partners>,
+    /// The team's own functions.
+    pub functions: Box<dyn TeamFunctions>,
     /// Short sleeps, to notice a call that takes long.
     pub sleep: Box<dyn Sleep>,
     /// The clock.

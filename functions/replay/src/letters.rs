@@ -9,6 +9,7 @@ use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
+use shared::operate::metric::Fact;
 use tracing::{error, info, warn};
 
 use crate::{Replay, lane};
@@ -37,7 +38,7 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
             continue;
         };
         let parked = match park(replay, &event, otherwise, now).await {
-            Err(WriteError::Unavailable(error)) if error.is_lasting() => stand_in(replay, &letter, &event, now).await,
+            Err(error) if is_lasting(&error) => park_otherwise(replay, &letter, &event, otherwise, now).await,
             parked => parked,
         };
         match parked {
@@ -45,6 +46,12 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
                 let trace_id = event.trace.id();
                 let told = "the row of a dead letter cannot be read, or takes no more; its message is parked beside it";
                 error!(event = %event.id, flow = event.flow, trace_id, "{told}");
+            }
+            Ok(LetterFate::WithoutPayload) => {
+                let trace_id = event.trace.id();
+                let told = "the ledger does not take the payload of a dead letter; its event is parked without it";
+                error!(event = %event.id, flow = event.flow, trace_id, "{told}");
+                replay.metrics.put(&Fact::NotKept);
             }
             Ok(LetterFate::MadeUp) => {
                 let trace_id = event.trace.id();
@@ -83,20 +90,71 @@ async fn drive_lane(replay: &Replay, tick: Tick, letter: Received) -> Option<Str
 /// Parks one event: its payload and its row at once, so that every listed event can be replayed, with the payload
 /// that its row stands for. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
 async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp) -> Result<LetterFate, WriteError> {
-    let seen = replay.records.row(&event.id).await?;
-    let next = match &seen {
-        None => Row::unaccounted(event, otherwise, now).park(now),
-        Some(row) if has_moved_on(row, event) => return Ok(LetterFate::Copy),
-        Some(row) if is_superseded(row, event) => return Ok(LetterFate::Superseded),
-        Some(row) if is_made_up(row, event) => return Ok(LetterFate::MadeUp),
-        // The queue gave up on the event while a worker still holds it. The lease ends before the letter
-        // comes back.
-        Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
-        Some(row) => row.clone().with_payload_of(event).park(now),
+    let (seen, row) = match to_park(replay, event, otherwise, now).await? {
+        Ok(rows) => rows,
+        Err(fate) => return Ok(fate),
     };
+    let next = row.park(now);
     let event = &Event { replay: next.replay, ..event.clone() };
     replay.records.park(seen.as_ref(), &next, event).await?;
     Ok(LetterFate::Parked)
+}
+
+/// The row of a letter as it is, if there is one, and the row to park. The inner error is the fate of a letter that is not
+/// to be parked.
+async fn to_park(
+    replay: &Replay,
+    event: &Event,
+    otherwise: Reason,
+    now: Timestamp,
+) -> Result<Result<(Option<Row>, Row), LetterFate>, WriteError> {
+    let seen = replay.records.row(&event.id).await?;
+    let row = match &seen {
+        None => Row::unaccounted(event, otherwise, now),
+        Some(row) if has_moved_on(row, event) => return Ok(Err(LetterFate::Copy)),
+        Some(row) if is_superseded(row, event) => return Ok(Err(LetterFate::Superseded)),
+        Some(row) if is_made_up(row, event) => return Ok(Err(LetterFate::MadeUp)),
+        // The queue gave up on the event while a worker still holds it. The lease ends before the letter
+        // comes back.
+        Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
+        Some(row) => row.clone().with_payload_of(event),
+    };
+    Ok(Ok((seen, row)))
+}
+
+/// Parks a letter that can never be parked as others are. Its row may be the fault, or its payload: if the row alone is
+/// taken, it is the payload.
+async fn park_otherwise(
+    replay: &Replay,
+    letter: &Received,
+    event: &Event,
+    otherwise: Reason,
+    now: Timestamp,
+) -> Result<LetterFate, WriteError> {
+    match park_without_payload(replay, event, otherwise, now).await {
+        Err(error) if is_lasting(&error) => stand_in(replay, letter, event, now).await,
+        parked => parked,
+    }
+}
+
+/// Parks the row of a letter alone. The payload is lost with the letter.
+async fn park_without_payload(
+    replay: &Replay,
+    event: &Event,
+    otherwise: Reason,
+    now: Timestamp,
+) -> Result<LetterFate, WriteError> {
+    let (seen, row) = match to_park(replay, event, otherwise, now).await? {
+        Ok(rows) => rows,
+        Err(fate) => return Ok(fate),
+    };
+    replay.records.replace(seen.as_ref(), &row.park_without_payload(now)).await?;
+    Ok(LetterFate::WithoutPayload)
+}
+
+/// Whether the same write would fail again, until somebody mends what is stored.
+fn is_lasting(error: &WriteError) -> bool {
+    matches!(error, WriteError::Unavailable(unavailable) if unavailable.is_lasting())
 }
 
 /// Parks a letter whose row can never be: under the message's own id, with the whole message. The row stays as it is.
@@ -118,6 +176,8 @@ enum LetterFate {
     Copy,
     /// Its event was worked on with another payload.
     Superseded,
+    /// The ledger does not take its payload: its event is parked without it.
+    WithoutPayload,
     /// Its row cannot be read or written: another one stands in for it.
     StoodIn,
     /// Its payload is not the one that it names, or that its row stands for: our functions did not send it.
@@ -131,6 +191,7 @@ impl LetterFate {
             LetterFate::Copy => "a dead letter was deleted: its event is settled, parked already, or replayed since",
             LetterFate::Superseded => "a dead letter was deleted: its event was worked on with another payload",
             LetterFate::MadeUp => "a dead letter was made up",
+            LetterFate::WithoutPayload => "a dead letter was parked without its payload",
             LetterFate::StoodIn => "a dead letter was parked beside its row",
         }
     }

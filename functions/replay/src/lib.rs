@@ -31,6 +31,7 @@ use shared::ledger::queue::{Depths, Queue, Ticks, Visibility};
 use shared::ledger::{Lines, Records};
 use shared::limits::pressure::Breakers;
 use shared::limits::rates::Limiter;
+use shared::operate::metric::Metrics;
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::Board;
 
@@ -67,6 +68,8 @@ pub struct Replay {
     pub visibility: Box<dyn Visibility>,
     /// The replay rate of each partner.
     pub limiter: Limiter,
+    /// The metrics.
+    pub metrics: Box<dyn Metrics>,
     /// Random numbers, for jitter.
     pub chance: Box<dyn Chance>,
     /// Short sleeps, between two replays of a batch.

@@ -9,7 +9,7 @@ use shared::adapters::aws::{
     DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits, DynamoPressure, DynamoWindows,
     SqsDeadLetters, SqsEvents, aws,
 };
-use shared::adapters::machine::{Environment, SystemChance, SystemClock, log_as_json, read_flows};
+use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::limits::rates::Limiter;
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,6 +44,7 @@ async fn main() -> Result<(), Error> {
         ticks: Box::new(dead_letters.clone()),
         visibility: Box::new(dead_letters),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, &limits))),
+        metrics: Box::new(EmfMetrics),
         chance: Box::new(SystemChance),
         sleep: Box::new(SystemClock),
         flows: read_flows(Path::new(&flows))?,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
-use shared::ledger::{Row, SignOff, WaitsFor};
+use shared::ledger::{Row, SignOff, WaitsFor, pause_after};
 use shared::limits::pressure::PartnerHealth;
 use shared::operate::switchboard::{self, Board, change_waits};
 use tracing::{info, warn};
@@ -79,10 +79,12 @@ pub(crate) async fn wake_all(replay: &Replay) -> Result<Value, Failure> {
     let mut tick = WakeTick { replay, board, began, left: BTreeMap::new(), seen: BTreeSet::new() };
     let lists = lists(&tick.board);
     let crowded = replay.depths.depth().await?.queued > MAX_QUEUED;
-    let share = if crowded { 0 } else { MAX_WAKES / lists.len() };
-    let mut woken = 0;
+    let (mut woken, mut lists_left) = (0, lists.len());
     for on in &lists {
+        // What one list does not use is for those behind it.
+        let share = if crowded { 0 } else { (MAX_WAKES - woken.min(MAX_WAKES)) / lists_left };
         woken += tick.wake_list(on, share).await?;
+        lists_left -= 1;
     }
     tick.see_to_marks().await?;
     if woken > 0 {
@@ -119,7 +121,7 @@ impl WakeTick<'_> {
         let rows = match self.free(on).await? {
             Free::None => self.too_old(on).await?,
             Free::All => self.due(on, most).await?,
-            Free::Some(probes) => probing(self.due(on, PROBED_AMONG.min(most)).await?, probes),
+            Free::Some(probes) => probing(self.due(on, PROBED_AMONG.min(most)).await?, probes, self.began),
         };
         let mut woken = 0;
         for rows in rows.chunks(SIDE_BY_SIDE) {
@@ -226,14 +228,20 @@ impl WakeTick<'_> {
 }
 
 /// The events that are woken to see whether a partner is back: of each entity only the first, because the others would
-/// wait behind it; and those first that were woken for it least often, because an event is spared only so many attempts.
-fn probing(rows: Vec<Row>, probes: usize) -> Vec<Row> {
+/// wait behind it; and those first that were woken for it least often, each more and more seldom.
+fn probing(rows: Vec<Row>, probes: usize, now: Timestamp) -> Vec<Row> {
     let mut entities = BTreeSet::new();
     let entity = |row: &Row| (row.flow.clone(), row.wait.as_ref().map(|wait| wait.group.clone()));
     let mut first: Vec<Row> = rows.into_iter().filter(|row| entities.insert(entity(row))).collect();
-    first.sort_by_key(|row| row.effects.values().map(|entry| entry.spared).sum::<u32>());
+    first.retain(|row| row.wait.as_ref().is_none_or(|wait| now.since(wait.since) >= pause_after(spared(row))));
+    first.sort_by_key(spared);
     first.truncate(probes);
     first
+}
+
+/// The number of calls of an event that only showed that its partner is down.
+fn spared(row: &Row) -> u32 {
+    row.effects.values().map(|entry| entry.spared).sum()
 }
 
 /// Wakes events side by side, and sends them in order. What the queue did not take is sent again later.

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use shared::adapters::machine::read_files;
+use shared::adapters::machine::{read_catalog, read_files};
+use shared::flows::catalog::PARTNERS;
 use shared::flows::{File, Flows};
 
-use crate::output;
+use crate::{catalog, output};
 
 /// The folder that the command line names, or else that of the project around the working directory.
 pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf> {
@@ -24,10 +25,21 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf> {
     )
 }
 
-/// The files of the folder, from disk.
+/// The files of the folder, from disk, with the partners of the catalogue that they use: the folder's own, else those
+/// that come with this command.
 pub(crate) fn read(folder: &Path) -> Result<Vec<File>> {
-    read_files(folder)
-        .with_context(|| format!("there are no flows to read in {}: check the folder's name", folder.display()))
+    let files = read_files(folder)
+        .with_context(|| format!("there are no flows to read in {}: check the folder's name", folder.display()))?;
+    Ok(catalog::complete(files))
+}
+
+/// The files of the folder, and all partners of its own catalogue, used or not.
+pub(crate) fn read_all(folder: &Path) -> Result<Vec<File>> {
+    let mut files = read(folder)?;
+    let own = read_catalog(folder).with_context(|| format!("the catalogue in {} cannot be read", folder.display()))?;
+    files.retain(|file| own.iter().all(|partner| partner.path != file.path));
+    files.extend(own);
+    Ok(files)
 }
 
 /// The flows of the files; nothing, and their problems on standard error, where they have any.
@@ -41,14 +53,17 @@ pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
         format!("there is nothing to compare with: git cannot read the revision {revision}. Check its name")
     })?;
     let ours = |path: &&str| {
-        ["sources.yaml", "integrations.yaml"].contains(path) || (path.starts_with("flows/") && path.ends_with(".yaml"))
+        let of_folder = path.starts_with("flows/") || path.starts_with(PARTNERS);
+        ["sources.yaml", "integrations.yaml"].contains(path) || (of_folder && path.ends_with(".yaml"))
     };
     let paths: Vec<&str> = listed.lines().filter(ours).collect();
     if paths.is_empty() {
         bail!("there is nothing to compare with: {} has no flow files at the revision {revision}", folder.display());
     }
     let show = |path: &str| git(folder, &["show", &format!("{revision}:./{path}")]);
-    paths.into_iter().map(|path| Ok(File { path: path.to_owned(), text: show(path)? })).collect()
+    let files: Result<Vec<File>> =
+        paths.into_iter().map(|path| Ok(File { path: path.to_owned(), text: show(path)? })).collect();
+    Ok(catalog::complete(files?))
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {

@@ -8,6 +8,7 @@
 //! masked preview that the replay function makes.
 
 mod args;
+mod catalog;
 mod cloud;
 mod completions;
 mod confirm;

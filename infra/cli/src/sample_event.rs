@@ -59,7 +59,7 @@ impl SampleEvent {
     }
 
     fn names<'n>(&'n self, id: Option<&'n str>) -> Names<'n> {
-        Names { id, idempotency_key: self.header("idempotency-key") }
+        Names { id, idempotency_key: self.header("idempotency-key"), in_batch: None }
     }
 
     fn id(&self, flow: &Flow, flows: &Flows) -> Option<String> {

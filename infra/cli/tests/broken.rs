@@ -19,7 +19,9 @@ fn broken() -> PathBuf {
 fn files_of(case: &str) -> BTreeMap<String, File> {
     let root = broken().join(case);
     let mut files = BTreeMap::new();
-    for folder in [root.clone(), root.join("flows")].iter().filter(|folder| folder.is_dir()) {
+    for folder in
+        [root.clone(), root.join("flows"), root.join("catalog/partners")].iter().filter(|folder| folder.is_dir())
+    {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.is_file() {

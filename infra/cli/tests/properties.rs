@@ -7,7 +7,8 @@ use shared::arrival::key::{self, Names};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::effects::request::{PartnerRequest, RequestParts};
+use shared::effects::credentials::Credentials;
+use shared::effects::request::{PartnerRequest, RequestParts, SecretVars};
 use shared::flows::template::TemplateError;
 use shared::flows::{Action, File, Flow, Flows};
 use shared::ledger::Row;
@@ -34,8 +35,8 @@ fn request(flows: &Flows, id: &str, email: &str, company: &str) -> Result<Partne
     let (effect, row) = (&flow.effects[0], Row::admitted(&event, now));
     let Action::Call(call) = &effect.action else { panic!("it calls a partner") };
     let integration = flows.partner_of(effect).expect("a partner");
-    let occasion = RequestParts { effect, call, integration, event: &event, row: &row, span: 0, bearer: None };
-    occasion.request()
+    let (credentials, secret_vars) = (Credentials::None, SecretVars::new());
+    RequestParts { effect, call, integration, event: &event, row: &row, span: 0, credentials, secret_vars }.request()
 }
 
 /// All that is not a value: method, host, steps of the path, names of the headers, the tree of the body.
@@ -43,7 +44,7 @@ fn shape(request: &PartnerRequest) -> Value {
     let steps: Vec<bool> = request.path.split('/').map(|step| step == "leads").collect();
     let headers: Vec<&str> = request.headers.iter().map(|(name, _)| name.as_str()).collect();
     let clean = request.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/%-._~".contains(&byte));
-    json!([request.method, request.base_url, steps, clean, headers, request.body.as_ref().map(tree)])
+    json!([request.method, request.base_url, steps, clean, headers, request.json().as_ref().map(tree)])
 }
 
 fn tree(value: &Value) -> Value {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ledgerline::flows::schemas::texts;
-use serde_json::Value;
+use serde_json::{Value, json};
+use shared::effects::invocation::{INVOCATION_FORMAT, InvocationDocument, Purpose};
 
 fn flows() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../flows")
@@ -77,5 +78,45 @@ fn broken_files_do_not_match() {
         "size-unknown-unit/sources.yaml",
     ] {
         assert!(!violations(&broken(case)).is_empty(), "{case} matches");
+    }
+}
+
+/// What a function gets and answers, by the schemas that its author reads.
+#[test]
+fn the_documents_of_functions_match_their_schemas() {
+    let validator = |name: &str| {
+        let (_, schema) = texts().find(|(known, _)| *known == name).expect("a schema");
+        jsonschema::draft202012::new(&serde_json::from_str(&schema).expect("JSON")).expect("a schema")
+    };
+    let document = InvocationDocument {
+        format: INVOCATION_FORMAT,
+        operation: Purpose::Ask,
+        id: "64d0f134",
+        event_type: "voucher.asked",
+        flow: "voucher",
+        effect: "voucher",
+        received_at: "2026-11-16T09:00:00Z".into(),
+        event: &json!({"data": {}}),
+        effects: json!({}),
+        enrich: json!({}),
+        with: json!({"percent": 10}),
+        key: "64d0f134/voucher".into(),
+        attempt: 1,
+        epoch: 7,
+        deadline: 1_794_819_600_000,
+        trace: [("traceparent".to_owned(), "00-1-2-01".to_owned())].into(),
+    };
+    let document: Value = serde_json::from_str(&document.to_json()).expect("JSON");
+    assert!(validator("invocation.json").is_valid(&document), "{document}");
+    for (answer, valid) in [
+        (json!({"outcome": "done"}), true),
+        (json!({"outcome": "retry", "retry_after": 1.5, "message": "busy"}), true),
+        (json!({"outcome": "found", "result": {"code": "A1"}, "from_the_future": 1}), true),
+        (json!({"outcome": "ok"}), false),
+        (json!({"result": {}}), false),
+        (json!({"outcome": "done", "result": [1]}), false),
+        (json!(null), false),
+    ] {
+        assert_eq!(validator("invocation-answer.json").is_valid(&answer), valid, "{answer}");
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use crate::listen_ports::ListenPorts;
+use crate::new_event::EventArgs;
 use crate::{chaos, verbs};
 
 /// The local cloud: the real template in an emulator, on this machine alone.
@@ -43,12 +44,17 @@ enum Verb {
     },
     /// Start a local cloud, break it under load, heal it, and check that no effect is missing or done twice.
     Chaos(chaos::ChaosArgs),
-    /// Post a new signed event to the local cloud that is running, and print the answer.
-    Send,
+    /// Post a signed event to the local cloud that is running, and print the answer.
+    Send(EventArgs),
     /// Stop the local cloud that is running.
     Stop,
     /// Check the template with cfn-lint and sam validate.
     Lint,
+    /// Take the requests of the catalogue through Prism, and write their snapshots.
+    Partners {
+        /// The folder with the partners' API descriptions.
+        descriptions: PathBuf,
+    },
     /// Install the tools that the local cloud needs, and do nothing else.
     Tools {
         /// Install the tools for building and deploying to AWS, too.
@@ -91,9 +97,10 @@ impl LocalCli {
             Verb::Exec { flows, command } => verbs::exec(&command, flows.flows).await,
             Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
             Verb::Chaos(flags) => verbs::chaos(&flags).await,
-            Verb::Send => verbs::send().await,
+            Verb::Send(event) => verbs::send(&event).await,
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,
+            Verb::Partners { descriptions } => verbs::partners(&descriptions).await,
             Verb::Tools { deploy } => verbs::install(deploy).await,
         }
     }

@@ -1,5 +1,6 @@
 //! A whole local cloud: starts every part in order, and stops all of them together.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,12 @@ use crate::aws::{Endpoint, REGION};
 use crate::demo_signing_secret::DemoSigningSecret;
 use crate::deploy::{self, Schedule};
 use crate::emulator::{self, EmulatorProcess};
+use crate::flows_copy::FlowsCopy;
 use crate::gateway::{self, Routes};
 use crate::journal::Journal;
 use crate::lambda::Lambda;
 use crate::listen_ports::{self, ListenPorts};
+use crate::partners::StubIntegration;
 use crate::poller::Poller;
 use crate::project::Project;
 use crate::run_credentials::{self, RunCredentials};
@@ -25,7 +28,7 @@ use crate::state_folder::StateFolder;
 use crate::step_progress::StepProgress;
 use crate::template::{self, TemplateFunction};
 use crate::tools::{self, Tools};
-use crate::{binaries, console, emulator_proxy, partners, stage};
+use crate::{binaries, console, emulator_proxy, partners, stage, team_functions};
 
 pub use crate::state_folder::CloudAddress;
 
@@ -59,7 +62,7 @@ impl CloudOptions {
 pub struct LocalCloud {
     address: CloudAddress,
     demo: DemoSecrets,
-    flows: PathBuf,
+    flows: FlowsCopy,
     // In the order in which events meet them: no part may send to one that is gone.
     servers: [ServerTask; 2],
     poller: Poller,
@@ -77,7 +80,8 @@ impl LocalCloud {
         let mut listeners = Listeners::open(options.ports)?;
         let credentials = RunCredentials::make()?;
         let flows = options.flows.unwrap_or_else(|| project.flows());
-        let package = Package::make(&project, &flows, &state, progress).await?;
+        let flows = FlowsCopy::make(&project, &flows, state.folder())?;
+        let package = Package::make(&project, flows.running(), &state, progress).await?;
 
         let socket = emulator::socket_path(state.folder())?;
         let proxy = listeners.serve_emulator(&socket, &credentials)?;
@@ -87,14 +91,25 @@ impl LocalCloud {
         let endpoint = emulator.endpoint();
         let stack = package.deploy(endpoint, &listeners, options.schedule, &state);
         let stack = progress.step("sam deploy", stack).await?;
-        let demo = secrets::put(endpoint, state.folder(), &read_flows(&flows)?).await?;
+        let known_flows = read_flows(flows.running())?;
+        let demo = secrets::put(endpoint, state.folder(), &known_flows).await?;
+        if known_flows.functions().next().is_some() {
+            let calls = listeners.calls_url();
+            let team = team_functions::deploy(&project, &known_flows, &package.tools, endpoint, &calls, state.folder());
+            progress.step("deploy team functions", team).await?;
+        }
 
         let address = address(&listeners, &package, &stack, &credentials, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
         let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
         let console = console::router(endpoint.clone(), lambda.clone(), credentials.control_token.clone());
         let routes = Routes::new(&package.functions, &stack)?;
-        let partners = listeners.serve_partners(&credentials, &state)?;
+        let token = secrets::of_integrations(state.folder())?;
+        let mut known = StubIntegration::all(&known_flows, &token, state.folder())?;
+        for partner in team_functions::partners(&project)? {
+            known.entry(partner).or_default();
+        }
+        let partners = listeners.serve_partners(&credentials, known, &state)?;
         let gateway = listeners.serve_gateway(routes, lambda, console, &state)?;
         let servers = [gateway, partners];
         state.publish(&address)?;
@@ -111,8 +126,8 @@ impl LocalCloud {
         &mut self.emulator
     }
 
-    /// The folder that the functions read their flows from.
-    pub fn flows(&self) -> &Path {
+    /// Its flows: the folder that people write, and the copy that the functions read.
+    pub fn flows(&self) -> &FlowsCopy {
         &self.flows
     }
 
@@ -164,17 +179,13 @@ struct Package {
 
 impl Package {
     async fn make(project: &Project, flows: &Path, state: &StateFolder, progress: &StepProgress) -> Result<Self> {
-        // The functions run in other folders, and read it, too.
-        let flows = flows.canonicalize().with_context(|| {
-            format!("the local cloud cannot start: cannot find the flows folder {}. Check --flows", flows.display())
-        })?;
         let tools = progress.step("install tools", tools::set_up(project, tools::RUN)).await?;
         let binaries = progress.loud_step("build functions", binaries::build(project)).await?;
         let functions = template::functions(&project.template())?;
         let folder = state.folder().join("stage");
-        let template = stage::stage(project, &flows, &tools, &functions, &binaries, &folder);
+        let template = stage::stage(project, flows, &tools, &functions, &binaries, &folder);
         let template = progress.step("package functions", template).await?;
-        Ok(Self { tools, functions, flows, template })
+        Ok(Self { tools, functions, flows: flows.to_owned(), template })
     }
 
     async fn deploy(
@@ -213,6 +224,7 @@ fn address(
         contacts_table: stack.output("ContactsTableName")?.to_owned(),
         events_queue_url: stack.output("EventsQueueUrl")?.to_owned(),
         dead_letters_queue_url: stack.output("DeadLettersQueueUrl")?.to_owned(),
+        flows: package.flows.clone(),
         state: state.folder().to_owned(),
         credentials: credentials.clone(),
     })
@@ -259,10 +271,15 @@ impl Listeners {
         Ok(ServerTask(emulator_proxy::serve(listener, socket.to_owned(), credentials.clone())?))
     }
 
-    fn serve_partners(&mut self, run: &RunCredentials, state: &StateFolder) -> Result<ServerTask> {
+    fn serve_partners(
+        &mut self,
+        run: &RunCredentials,
+        known: BTreeMap<String, StubIntegration>,
+        state: &StateFolder,
+    ) -> Result<ServerTask> {
         let journal = Journal::create(&state.log("partners.jsonl"))?;
         let listener = take(&mut self.partners)?;
-        Ok(ServerTask(partners::serve(listener, &run.control_token, &self.calls_path, journal)?))
+        Ok(ServerTask(partners::serve(listener, &run.control_token, &self.calls_path, known, journal)?))
     }
 
     fn serve_gateway(

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::aws::{self, Endpoint};
 use crate::command::run_logged;
+use crate::team_functions;
 use crate::tools::Tools;
 
 /// The stack's name, which also starts the names of its functions and queues.
@@ -57,6 +58,7 @@ fn parameters(flows: &Path, partners_url: &str, schedule: Schedule) -> Vec<Strin
         format!("ProcessorTimeout={timeout}"),
         format!("LeaseSeconds={lease}"),
         format!("VisibilityTimeout={visibility}"),
+        format!("TeamFunctions={}", team_functions::PATTERN),
         "DeletionProtection=false".into(),
         "Alarms=false".into(),
         format!("Schedule={}", if schedule == Schedule::On { "ENABLED" } else { "DISABLED" }),

@@ -38,3 +38,13 @@ impl Journal {
 pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
+
+/// This moment, in seconds since the Unix epoch.
+pub fn now_seconds() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+/// This moment, as RFC 2822 writes it: `Wed, 18 Nov 2026 13:27:00 +0000`.
+pub fn now_rfc2822() -> String {
+    jiff::fmt::rfc2822::to_string(&jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC)).unwrap_or_default()
+}

@@ -24,6 +24,8 @@ pub mod step_progress;
 
 pub mod binaries;
 pub mod browser;
+pub mod flows_copy;
+pub mod node;
 pub mod stage;
 pub mod template;
 pub mod tools;
@@ -35,7 +37,9 @@ pub mod demo_signing_secret;
 pub mod emulator;
 mod emulator_proxy;
 pub mod secrets;
+mod partner_secrets;
 pub mod stack;
+pub mod team_functions;
 
 mod control_token;
 mod foreign_requests;
@@ -51,7 +55,9 @@ mod webhooks;
 pub mod chaos;
 pub mod cli;
 pub mod cloud;
+mod event_route;
 pub mod new_event;
+pub mod prism;
 pub mod reload;
 pub mod screen;
 pub mod verbs;

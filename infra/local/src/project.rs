@@ -48,6 +48,21 @@ impl Project {
         self.root.join("infra/local/chaos")
     }
 
+    /// The flows and integrations that the tests have beside the shipped ones.
+    pub fn test_flows(&self) -> PathBuf {
+        self.root.join("tests/cloud")
+    }
+
+    /// The template of the team's own functions: the samples.
+    pub fn team_functions(&self) -> PathBuf {
+        self.root.join("infra/samples/template.yaml")
+    }
+
+    /// The sample in TypeScript, whose lock file names the compiler.
+    pub fn typescript_sample(&self) -> PathBuf {
+        self.root.join("infra/samples/invoke-typescript")
+    }
+
     /// The folder with the lists of required Python packages.
     pub fn requirements(&self) -> PathBuf {
         self.root.join("infra/local")

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use shared::adapters::machine::read_flows;
+use shared::flows::catalog;
 use tokio::time::sleep;
 
 use crate::cloud::CloudAddress;
+use crate::flows_copy::FlowsCopy;
 use crate::output::print;
 use crate::processes::{self, Signal};
 
@@ -21,16 +22,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const FUNCTIONS: [&str; 4] = ["intake", "processor", "replay", "console"];
 
 /// Watches a folder of flows for as long as the local cloud runs.
-pub async fn watch(flows: &Path, address: &CloudAddress) -> Result<()> {
-    let mut seen = newest(flows);
+pub async fn watch(flows: &FlowsCopy, address: &CloudAddress) -> Result<()> {
+    let mut seen = newest(flows.own());
     loop {
         sleep(LOOK_EVERY).await;
-        let now = newest(flows);
+        let now = newest(flows.own());
         if now == seen {
             continue;
         }
         seen = now;
-        match read_flows(flows) {
+        match flows.renew() {
             Ok(_) => {
                 end_functions(address).await?;
                 print("The flow files have changed and are good: the next event follows them.\n");
@@ -55,7 +56,7 @@ async fn end_functions(address: &CloudAddress) -> Result<()> {
 
 /// When each file of the folder was last written.
 fn newest(flows: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
-    let folders = [flows.to_owned(), flows.join("flows")];
+    let folders = ["", "flows", catalog::PARTNERS].map(|within| flows.join(within));
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let yaml = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "yaml"));
     let mut files: Vec<_> = yaml.map(|path| (path.clone(), path.metadata().and_then(|m| m.modified()).ok())).collect();

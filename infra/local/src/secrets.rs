@@ -12,6 +12,7 @@ use shared::flows::Flows;
 
 use crate::aws::Endpoint;
 use crate::demo_signing_secret::DemoSigningSecret;
+use crate::partner_secrets::secret_for;
 
 /// The file in the state folder that keeps the key of all sources.
 const SOURCES: &str = "sources.secret";
@@ -38,17 +39,27 @@ impl std::fmt::Debug for DemoSecrets {
 /// They stay the same from start to start, so that a `curl` from an earlier screen still works. All
 /// sources sign with one key here, each in its own way.
 pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<DemoSecrets> {
-    let signing = keep(&state.join(SOURCES), "whsec_")?;
-    let receipts = keep(&state.join("receipts.secret"), "web-forms.")?;
-    let token = keep(&state.join("integrations.secret"), "token_")?;
+    let signing = keep(&state.join(SOURCES), || random_text("whsec_"))?;
+    let receipts = keep(&state.join("receipts.secret"), || random_text("web-forms."))?;
+    let token = of_integrations(state)?;
     for (name, _) in flows.sources() {
         put_parameter(endpoint, &format!("/ledgerline/sources/{name}/current"), &signing).await?;
     }
-    for (name, _) in flows.integrations() {
-        put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &token).await?;
+    // A function is invoked by IAM: it has no secret.
+    for (name, integration) in flows.integrations().filter(|(_, integration)| integration.function.is_none()) {
+        let secret = secret_for(&integration.auth, &token, state)?;
+        put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &secret).await?;
+        for var in integration.vars.secrets() {
+            put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/vars/{var}/current"), &token).await?;
+        }
     }
     put_parameter(endpoint, RECEIPTS, &receipts).await?;
     Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
+}
+
+/// The token that all integrations get, which the partner stub asks for.
+pub fn of_integrations(state: &Path) -> Result<String> {
+    keep(&state.join("integrations.secret"), || random_text("token_"))
 }
 
 /// The key that the sources of a local cloud sign with, from its state folder.
@@ -69,9 +80,16 @@ async fn put_parameter(endpoint: &Endpoint, name: &str, value: &str) -> Result<(
     Ok(())
 }
 
-/// The value in the file, or a new random one, which the file keeps from now on.
-fn keep(file: &Path, prefix: &str) -> Result<String> {
-    let made = format!("{prefix}{}", BASE64_STANDARD.encode(random()?));
+fn random_text(prefix: &str) -> Result<String> {
+    Ok(format!("{prefix}{}", BASE64_STANDARD.encode(random()?)))
+}
+
+/// The value in the file, or a new one, which the file keeps from now on.
+pub(crate) fn keep(file: &Path, make: impl FnOnce() -> Result<String>) -> Result<String> {
+    if let Ok(kept) = std::fs::read_to_string(file) {
+        return Ok(kept);
+    }
+    let made = make()?;
     // Created with its mode: written first and closed off later, others could read it between.
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     match created {
@@ -100,8 +118,8 @@ mod tests {
         let file = std::env::temp_dir().join(format!("ledgerline-secret-{}", std::process::id()));
         let _ = std::fs::remove_file(&file);
 
-        let first = keep(&file, "whsec_").expect("a new secret");
-        let second = keep(&file, "whsec_").expect("the same secret");
+        let first = keep(&file, || random_text("whsec_")).expect("a new secret");
+        let second = keep(&file, || random_text("whsec_")).expect("the same secret");
         let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
         std::fs::remove_file(&file).expect("the file");
 

@@ -35,6 +35,8 @@ pub struct CloudAddress {
     pub events_queue_url: String,
     /// The URL of the queue that dead letters go to.
     pub dead_letters_queue_url: String,
+    /// The folder with the sources, integrations and flows that its functions read.
+    pub flows: PathBuf,
     /// The state folder, with `logs/` in it.
     pub state: PathBuf,
     /// The keys of this run.

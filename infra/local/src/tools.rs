@@ -73,7 +73,8 @@ pub async fn set_up(project: &Project, requirements: Requirements) -> Result<Too
     Ok(Tools { bin: venv.join("bin") })
 }
 
-fn fingerprint(list: &Path) -> Result<String> {
+/// The hash of a list of tools.
+pub(crate) fn fingerprint(list: &Path) -> Result<String> {
     let text = std::fs::read(list).with_context(|| format!("cannot read the list of tools in {}", list.display()))?;
     Ok(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect())
 }

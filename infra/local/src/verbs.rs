@@ -1,6 +1,6 @@
 //! The work of each verb of the `local` command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::listen_ports::ListenPorts;
 use crate::output::{error_text, print};
 use crate::project::Project;
 use crate::step_progress::StepProgress;
-use crate::{browser, chaos, new_event, reload, screen, tools};
+use crate::{browser, chaos, flows_copy, new_event, prism, reload, screen, tools};
 
 const INTERRUPTED: &str = "Ctrl-C or SIGTERM came before the end; the local cloud is stopped";
 
-const NO_CLOUD_ANSWER: &str = "the local cloud does not answer: start it with `make run`, if it is not running";
+pub(crate) const NO_CLOUD_ANSWER: &str =
+    "the local cloud does not answer: start it with `make run`, if it is not running";
 
 /// Starts a local cloud, and keeps it running until Ctrl-C or SIGTERM.
 pub async fn up(ports: ListenPorts, flows: Option<PathBuf>) -> Result<ExitCode> {
@@ -49,7 +50,11 @@ pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode
     if let Err(error) = progress.step("install browser", browser::set_up(&project)).await {
         eprintln!("The tests that open the console in a browser will fail: {}", error_text(&error));
     }
-    let options = CloudOptions { flows, ..CloudOptions::test() };
+    let flows = match flows {
+        Some(flows) => flows,
+        None => flows_of_tests(&project)?,
+    };
+    let options = CloudOptions { flows: Some(flows), ..CloudOptions::test() };
     let started = unless_interrupted(LocalCloud::start(options, &progress)).await?;
     let cloud = started.context(INTERRUPTED)??;
 
@@ -61,6 +66,14 @@ pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode
     let status = finished?.context(INTERRUPTED)?;
     let status = status.with_context(|| format!("cannot run {program}: is it installed, and on PATH?"))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// The shipped flows, and those that the tests have beside them.
+fn flows_of_tests(project: &Project) -> Result<PathBuf> {
+    let merged = project.state("test-flows");
+    flows_copy::merge(&project.flows(), &project.test_flows(), &merged)
+        .context("the local cloud cannot start: cannot copy the flows of the tests")?;
+    Ok(merged)
 }
 
 /// Starts a local cloud, breaks it under load, heals it, and checks that no effect is missing or done twice.
@@ -93,10 +106,10 @@ pub async fn invoke(function: &str, event: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Posts a new signed event to the running local cloud, and prints the answer.
-pub async fn send() -> Result<ExitCode> {
+/// Posts a signed event to the running local cloud, and prints the answer.
+pub async fn send(event: &new_event::EventArgs) -> Result<ExitCode> {
     let address = CloudAddress::of_running()?;
-    let posted = new_event::post(&Project::find()?, &address).await.context(NO_CLOUD_ANSWER)?;
+    let posted = new_event::post(&Project::find()?, &address, event).await?;
     print(&posted.to_string());
     Ok(if posted.is_accepted() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -115,6 +128,12 @@ pub async fn stop() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Takes the requests of the catalogue through Prism, and writes their snapshots.
+pub async fn partners(descriptions: &Path) -> Result<ExitCode> {
+    prism::check(&Project::find()?, descriptions).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Checks the template that would be deployed. `ledgerline flows check` does so for the flows.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
@@ -123,7 +142,8 @@ pub async fn lint() -> Result<ExitCode> {
     let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));
     // It demands a region, and looks nothing up in it.
     sam.args(["validate", "--lint", "--region", REGION, "--template"]);
-    tokio::try_join!(run_shown(cfn_lint.arg(&template)), run_shown(sam.arg(&template)))?;
+    let cfn_lint = cfn_lint.arg(&template).arg(project.team_functions());
+    tokio::try_join!(run_shown(cfn_lint), run_shown(sam.arg(&template)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,30 +1,24 @@
-//! Signed webhooks, as the demo source sends them.
+//! Signed webhooks, as senders post them.
 
 use anyhow::{Context, Result};
 use axum::http::Method;
-use shared::arrival::signature::{Secret, standard_webhooks_signature};
+use shared::arrival::signature::{Secret, sign};
 
 use crate::aws::{Endpoint, EndpointResponse};
+use crate::event_route::EventRoute;
 
-/// The path that the demo source posts to.
-pub(crate) const PATH: &str = "/v1/events/web-forms";
-
-/// Posts a body, signed now, under the sender's own id of the message.
+/// Posts a body, signed now in its source's way, under the sender's own id of the message.
 pub(crate) async fn post_signed(
     gateway: &Endpoint,
     secret: &Secret,
+    route: &EventRoute,
     message_id: &str,
     body: String,
 ) -> Result<EndpointResponse> {
     let now = jiff::Timestamp::now().as_second();
-    let signature = standard_webhooks_signature(secret, message_id, now, body.as_bytes());
+    let signature = sign(&route.scheme, secret, message_id, now, body.as_bytes());
     let signature = signature.context("nothing was sent: the sender's secret cannot sign")?;
-    let now = now.to_string();
-    let headers = [
-        ("content-type", "application/json"),
-        ("webhook-id", message_id),
-        ("webhook-timestamp", &now),
-        ("webhook-signature", &signature),
-    ];
-    gateway.send("", Method::POST, PATH, &headers, body).await
+    let signature = signature.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let headers: Vec<(&str, &str)> = [("content-type", "application/json")].into_iter().chain(signature).collect();
+    gateway.send("", Method::POST, &route.path, &headers, body).await
 }

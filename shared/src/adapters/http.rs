@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::ext::on_informational;
@@ -23,6 +23,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::authorize::{authorize_body, authorize_headers, authorize_url};
 use super::bounded_stream::BoundedConnector;
 use crate::effects::outcome::NoAnswer;
 use crate::effects::request::{PartnerRequest, Partners};
@@ -40,7 +41,7 @@ const MAX_SENT: usize = 4 * (MAX_ANSWER + MAX_HEADERS);
 /// The most interim answers (1xx) before the answer. Partners send none or one.
 const MAX_INTERIM: usize = 8;
 
-type Pool = Client<BoundedConnector<HttpsConnector<HttpConnector>>, Full<Bytes>>;
+pub(super) type Pool = Client<BoundedConnector<HttpsConnector<HttpConnector>>, Full<Bytes>>;
 
 /// The partners' APIs over HTTP.
 #[derive(Debug)]
@@ -69,14 +70,14 @@ impl Partners for HttpPartners {
     async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let pool = self.pool.as_ref().map_err(NoAnswer::clone)?;
         let timeout = request.timeout;
-        let call = build(self.url(&request), request).map_err(|error| NoAnswer::NotSent(error.to_string()))?;
+        let call = build(self.url(&request), request).map_err(NoAnswer::NotSent)?;
         within_interim_answers(pool, call, timeout).await
     }
 }
 
 /// Gives a call up when its partner sends too many interim answers. They are no progress, and each costs the worker
 /// time that other calls wait for.
-async fn within_interim_answers(
+pub(super) async fn within_interim_answers(
     pool: &Pool,
     mut call: Request<Full<Bytes>>,
     timeout: Duration,
@@ -122,24 +123,27 @@ async fn read(response: Response<Incoming>) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-fn build(url: String, request: PartnerRequest) -> Result<Request<Full<Bytes>>, http::Error> {
-    let mut call = Request::builder().method(request.method).uri(url);
-    for (name, value) in request.headers {
+fn build(url: String, request: PartnerRequest) -> Result<Request<Full<Bytes>>, String> {
+    let PartnerRequest { method, headers, credentials, body, .. } = request;
+    let mut call = Request::builder().method(method).uri(authorize_url(url, &credentials));
+    // Some partners decline who does not say what it is. A flow may say something else.
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(USER_AGENT.as_str())) {
+        call = call.header(USER_AGENT, concat!("ledgerline/", env!("CARGO_PKG_VERSION")));
+    }
+    for (name, value) in headers {
         call = call.header(name, value);
     }
-    if let Some(bearer) = request.bearer {
-        let mut value = HeaderValue::try_from(format!("Bearer {}", bearer.expose()))?;
-        value.set_sensitive(true);
-        call = call.header(AUTHORIZATION, value);
-    }
-    let body = match request.body {
+    let body = match authorize_body(body, &credentials)? {
         Some(body) => {
-            call = call.header(CONTENT_TYPE, "application/json");
-            Bytes::from(body.to_string())
+            call = call.header(CONTENT_TYPE, &*body.content_type);
+            Bytes::from(body.bytes)
         }
         None => Bytes::new(),
     };
-    call.body(Full::new(body))
+    for (name, value) in authorize_headers(&credentials, &body)? {
+        call = call.header(name, value);
+    }
+    call.body(Full::new(body)).map_err(|error| error.to_string())
 }
 
 /// The timeout of a connection. A request that was not connected was not sent, and can be tried again; a request that
@@ -150,7 +154,7 @@ const CONNECT: Duration = Duration::from_millis(1500);
 /// function does not notice: a call on such a connection would be lost for nothing.
 const IDLE: Duration = Duration::from_secs(4);
 
-fn pool() -> Result<Pool, NoAnswer> {
+pub(super) fn pool() -> Result<Pool, NoAnswer> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_connect_timeout(Some(CONNECT));

@@ -5,11 +5,15 @@ pub mod machine;
 #[cfg(feature = "aws")]
 pub mod aws;
 #[cfg(feature = "aws")]
+mod authorize;
+#[cfg(feature = "aws")]
 mod geoip;
 #[cfg(feature = "aws")]
 mod http;
 #[cfg(feature = "aws")]
 mod bounded_stream;
+#[cfg(feature = "aws")]
+mod token_crypto;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 
@@ -17,3 +21,5 @@ pub mod lambda;
 pub use geoip::{MaxMindPlaces, PlacesError};
 #[cfg(feature = "aws")]
 pub use http::HttpPartners;
+#[cfg(feature = "aws")]
+pub use token_crypto::AwsLcCrypto;

@@ -113,14 +113,14 @@ impl Event {
             wake: 0,
             fingerprint: None,
             effects: None,
-            payload: Value::String(body.to_owned()),
+            payload: Value::String(keepable(body)),
         }
     }
 
     /// The event that stands in for this one, so that a record can be kept of its message although its own row cannot
-    /// be read. It has the message's id, and the whole message as its payload.
+    /// be read. It has the message's id, and the whole message as its payload, or as much of it as can be kept.
     pub fn stand_in(&self, message_id: &str, body: &str) -> Self {
-        let (id, payload) = (EventId::named(message_id), Value::String(body.to_owned()));
+        let (id, payload) = (EventId::named(message_id), Value::String(keepable(body)));
         Event { id, payload, fingerprint: None, replay: 0, wake: 0, ..self.clone() }
     }
 
@@ -176,7 +176,33 @@ impl Event {
     }
 }
 
+/// The longest text of a message that is kept, in bytes. Written as JSON, it may be twice as long, and an item of the
+/// ledger takes 400 KB.
+const MAX_TEXT: usize = 180 * 1024;
+
+/// The text of a message that is no event of ours, or cannot be taken for one, as far as it can be kept.
+fn keepable(body: &str) -> String {
+    if body.len() <= MAX_TEXT {
+        return body.to_owned();
+    }
+    format!("{}… ({} bytes in all)", &body[..body.floor_char_boundary(MAX_TEXT)], body.len())
+}
+
 /// Whether a number is zero, and so left out of what is stored.
 pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SQS takes messages of a megabyte, an item of the ledger 400 KB, and JSON writes two characters for a quote.
+    #[test]
+    fn of_a_message_that_is_too_long_to_be_kept_the_beginning_is() {
+        let event = Event::malformed("m", &"\"é".repeat(350_000), Timestamp::from_secs(1));
+        assert!(serde_json::to_string(&event).is_ok_and(|text| text.len() < 400_000));
+        assert!(event.payload.as_str().is_some_and(|text| text.ends_with("… (1050000 bytes in all)")));
+        assert_eq!(Event::malformed("m", "short", Timestamp::from_secs(1)).payload, "short");
+    }
 }

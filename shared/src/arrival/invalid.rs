@@ -21,6 +21,8 @@ pub struct InvalidBody {
     id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    in_batch: Option<u32>,
 }
 
 /// The reason why a parked event is still not one that its flow takes.
@@ -41,7 +43,7 @@ impl InvalidBody {
     /// A body as its sender sent it.
     pub fn new(body: Value, names: Names<'_>) -> Self {
         let [id, idempotency_key] = [names.id, names.idempotency_key].map(|name| name.map(str::to_owned));
-        InvalidBody { body, id, idempotency_key }
+        InvalidBody { body, id, idempotency_key, in_batch: names.in_batch }
     }
 
     /// The event that stands for the body until its flow takes it. It is never sent.
@@ -71,16 +73,21 @@ impl InvalidBody {
         let id = self.id.as_deref().filter(|_| reads_id);
         let header = self.idempotency_key.as_deref().filter(|_| flow.key.header != Header::Ignored);
         let hash = Parts::new("invalid").and(&flow.name).and(&self.body.to_string());
-        hash.and(id.unwrap_or_default()).and(header.unwrap_or_default()).id()
+        let hash = hash.and(id.unwrap_or_default()).and(header.unwrap_or_default());
+        match self.in_batch.filter(|_| header.is_some()) {
+            Some(place) => hash.and(&place.to_string()).id(),
+            None => hash.id(),
+        }
     }
 
     /// The event that a parked one stands for, if its flow takes it by now, and its place in time, where its key has a
     /// window. It was received when the parked one was.
     pub fn fitted(parked: &Event, flow: &Flow) -> Result<(Event, Option<Sighting>), StillInvalid> {
         let kept: InvalidBody = serde_json::from_value(parked.payload.clone()).map_err(|_| StillInvalid::Unreadable)?;
-        let admitted = Contracts::of_flow(flow).admit(flow, kept.body);
+        let admitted = Contracts::of_flow(flow).admit(flow, kept.body.clone());
         let (version, payload) = admitted.map_err(|unfit| unfit.why)?;
-        let names = Names { id: kept.id.as_deref(), idempotency_key: kept.idempotency_key.as_deref() };
+        let InvalidBody { id, idempotency_key, in_batch, .. } = &kept;
+        let names = Names { id: id.as_deref(), idempotency_key: idempotency_key.as_deref(), in_batch: *in_batch };
         Ok(Event::sighted(flow, version, payload, names, parked.received_at, parked.trace.clone())?)
     }
 }

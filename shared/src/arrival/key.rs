@@ -19,6 +19,8 @@ pub struct Names<'n> {
     pub id: Option<&'n str>,
     /// The header `Idempotency-Key`.
     pub idempotency_key: Option<&'n str>,
+    /// The event's place in its batch, from 0. A header names the whole batch.
+    pub in_batch: Option<u32>,
 }
 
 /// The reason why an event cannot be keyed.
@@ -101,7 +103,13 @@ pub fn header_of<'n>(flow: &Flow, names: Names<'n>) -> Result<Option<&'n str>, K
 fn hash(flow: &Flow, payload: &Value, names: Names<'_>) -> Result<Parts, KeyError> {
     let hash = Parts::new("event").and(&flow.name).and(&flow.key.version.to_string());
     match header_of(flow, names)? {
-        Some(header) => Ok(hash.and("header").and(header)),
+        Some(header) => {
+            let hash = hash.and("header").and(header);
+            Ok(match names.in_batch {
+                Some(place) => hash.and("in a batch").and(&place.to_string()),
+                None => hash,
+            })
+        }
         None => from_fields(hash, &flow.key, payload, names.id),
     }
 }
@@ -127,7 +135,7 @@ pub fn group(flow: &Flow, version: u32, payload: &Value) -> Result<String, KeyEr
 fn contact_of(flow: &Flow, version: u32, payload: &Value) -> Result<(String, String), KeyError> {
     let contact = flow.contact.as_ref().expect("a parsed flow says what orders its events");
     let flow = json!({"name": flow.name, "version": version});
-    let scope = Scope { event: payload, effects: json!({}), enrich: json!({}), flow, now: String::new() };
+    let scope = Scope { flow, ..Scope::of(payload) };
     contact.named(&scope).map_err(|_| KeyError::NotPlain("contact".into()))
 }
 
@@ -207,7 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     const SOURCES: &str = include_str!("../../../infra/flows/sources.yaml");
-    const INTEGRATIONS: &str = include_str!("../../../infra/flows/integrations.yaml");
+    const INTEGRATIONS: &str = "crm: {base_url: https://api.crm.example.com, timeout: 3s}";
     const FLOW: &str = "
 name: lead-routing
 version: 1
@@ -311,7 +319,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     #[test]
     fn a_header_is_a_key_where_the_flow_says_so() {
         let derive = |key: &str, idempotency_key: Option<&str>| {
-            derive(&flow(key), &json!({"a": "x"}), Names { id: None, idempotency_key }, NOON)
+            derive(&flow(key), &json!({"a": "x"}), Names { idempotency_key, ..Names::default() }, NOON)
         };
         let required = "{version: 1, header: required}";
         assert_eq!(derive(required, None), Err(KeyError::HeaderMissing));
@@ -329,7 +337,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     #[test]
     fn a_window_is_of_the_fields_alone() {
         let sighting = |key: &str, at: &str, idempotency_key: Option<&str>| {
-            let names = Names { id: None, idempotency_key };
+            let names = Names { idempotency_key, ..Names::default() };
             sighting(&flow(key), &json!({"a": "x", "b": "y", "at": at}), names, NOON)
         };
         let by_field = "{version: 1, fields: [a, b], window: {field: at, within: 5m}}";
@@ -348,7 +356,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     #[test]
     fn the_providers_own_id_is_a_key() {
         let flow = flow("{version: 1, fields: [$id]}");
-        let of = |id: Option<&str>| derive(&flow, &json!({"a": "x"}), Names { id, idempotency_key: None }, NOON);
+        let of = |id: Option<&str>| derive(&flow, &json!({"a": "x"}), Names { id, ..Names::default() }, NOON);
         assert_eq!(of(Some("msg_1")), of(Some("msg_1")));
         assert_ne!(of(Some("msg_1")), of(Some("msg_2")));
         assert_eq!((of(None), of(Some(""))), (Err(KeyError::NoId), Err(KeyError::NoId)));

@@ -69,7 +69,7 @@ mod tests {
         let contact: Option<Fields> =
             contact.map(|fields| fields.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect());
         let event = json!({"total": 30});
-        let scope = Scope { event: &event, effects: json!({}), enrich: json!({}), flow: json!({}), now: NIGHT.into() };
+        let scope = Scope { now: NIGHT.into(), ..Scope::of(&event) };
         let now = Timestamp::parse(NIGHT).expect("a moment");
         judge(&guard(yaml), contact.as_ref(), &scope, now).expect("it can be judged")
     }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::base::time::Timestamp;
-use crate::flows::{Effect, Flows, Guarantee, Lookup, Meaning, PartnerAnswer, Reading};
-use crate::ledger::Doubt;
+use crate::flows::{
+    Effect, Flows, Guarantee, LookedUpCall, Lookup, Meaning, PartnerAnswer, Reading, ResultAt, UnreadableAnswer,
+};
+use crate::ledger::{CallError, Clue, Doubt};
 
 /// The reason why no answer came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,31 +28,54 @@ pub enum Outcome {
     Done(Value),
     /// The call may be repeated: it did not happen, or the partner lets it be repeated.
     Retryable {
-        /// The cause, without values.
-        error: String,
+        /// The cause.
+        error: CallError,
         /// The delay that the partner asked for.
         retry_after: Option<Duration>,
         /// What is known of this call.
         doubt: Doubt,
+        /// Whether a partner that is down would have done the same: it gave no answer, a 5xx, or one that asks to come back.
+        as_if_down: bool,
     },
     /// The call did not happen, and repeating it would not help.
-    Terminal(String),
+    Terminal(CallError),
     /// The call may have happened, and it must not be repeated.
     Unknown {
-        /// The cause, without values.
-        error: String,
+        /// The cause.
+        error: CallError,
         /// What is known of this call.
         doubt: Doubt,
     },
     /// The partner did not take our credentials: it did nothing, and the event waits until they are right.
-    CredentialsRejected(String),
+    CredentialsRejected(CallError),
+}
+
+impl Outcome {
+    /// Whether the call happened, with all that it has to bring.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Outcome::Done(_))
+    }
+
+    /// The same outcome, with what the partner said of its error.
+    #[must_use]
+    pub fn with_clue(mut self, clue: Option<Clue>) -> Self {
+        let (Outcome::Retryable { error, .. }
+        | Outcome::Terminal(error)
+        | Outcome::Unknown { error, .. }
+        | Outcome::CredentialsRejected(error)) = &mut self
+        else {
+            return self;
+        };
+        *error = error.clone().with_clue(clue);
+        self
+    }
 }
 
 /// Reads a call's outcome. `guarantee` is what the partner guarantees now.
 ///
 /// A call that may have happened is repeated only where the partner honours our key or the request may be repeated.
 pub fn classify(
-    called: Result<PartnerAnswer, NoAnswer>,
+    called: &Result<PartnerAnswer, NoAnswer>,
     flows: &Flows,
     effect: &Effect,
     guarantee: Guarantee,
@@ -59,24 +84,28 @@ pub fn classify(
     let answer = match called {
         Ok(answer) => answer,
         Err(error @ NoAnswer::NotSent(_)) => {
-            return Outcome::Retryable { error: error.to_string(), retry_after: None, doubt: Doubt::None };
+            let (error, doubt) = (error.to_string().into(), Doubt::None);
+            return Outcome::Retryable { error, retry_after: None, doubt, as_if_down: true };
         }
         Err(error @ NoAnswer::Lost(_)) => {
-            return in_doubt(error.to_string(), None, Doubt::MayHaveHappened, guarantee);
+            return in_doubt(error.to_string(), None, Doubt::MayHaveHappened, true, guarantee);
         }
     };
-    let reading = flows.read_answer(effect, &answer);
-    let error = told(&answer, &reading);
-    let retry_after = reading.retry_after(&answer, now);
+    let reading = flows.read_answer(effect, answer);
+    let error = told(answer, &reading);
+    let retry_after = reading.retry_after(answer, now);
+    let as_if_down = matches!(answer.status, 408 | 425 | 429 | 500..=599);
     match reading.meaning {
-        Meaning::Done => match pick_result(effect, &answer, &reading) {
+        Meaning::Done => match pick_result(effect, answer, &reading) {
             Ok(result) => Outcome::Done(result),
-            Err(missing) => in_doubt(format!("{error} without {missing}"), None, Doubt::ResultMissing, guarantee),
+            Err(missing) => {
+                in_doubt(format!("{error} without {missing}"), None, Doubt::ResultMissing, false, guarantee)
+            }
         },
-        Meaning::Retry => Outcome::Retryable { error, retry_after, doubt: Doubt::None },
-        Meaning::Failed => Outcome::Terminal(error),
-        Meaning::InDoubt => in_doubt(error, retry_after, Doubt::MayHaveHappened, guarantee),
-        Meaning::CredentialsRejected => Outcome::CredentialsRejected(error),
+        Meaning::Retry => Outcome::Retryable { error: error.into(), retry_after, doubt: Doubt::None, as_if_down: true },
+        Meaning::Failed => Outcome::Terminal(error.into()),
+        Meaning::InDoubt => in_doubt(error, retry_after, Doubt::MayHaveHappened, as_if_down, guarantee),
+        Meaning::CredentialsRejected => Outcome::CredentialsRejected(error.into()),
     }
 }
 
@@ -87,9 +116,16 @@ fn told(answer: &PartnerAnswer, reading: &Reading<'_>) -> String {
 }
 
 /// The outcome of a call that is in doubt: to be repeated where that is harmless.
-fn in_doubt(error: String, retry_after: Option<Duration>, doubt: Doubt, guarantee: Guarantee) -> Outcome {
+pub(super) fn in_doubt(
+    error: impl Into<CallError>,
+    retry_after: Option<Duration>,
+    doubt: Doubt,
+    as_if_down: bool,
+    guarantee: Guarantee,
+) -> Outcome {
+    let error = error.into();
     if guarantee.allows_repetition() {
-        Outcome::Retryable { error, retry_after, doubt }
+        Outcome::Retryable { error, retry_after, doubt, as_if_down }
     } else {
         Outcome::Unknown { error, doubt }
     }
@@ -102,10 +138,14 @@ pub struct MissingResult(pub Vec<String>);
 
 /// The part of an answer that the ledger keeps: what the effect names, and nothing else of what the partner says.
 pub fn pick_result(effect: &Effect, answer: &PartnerAnswer, reading: &Reading<'_>) -> Result<Value, MissingResult> {
+    pick(effect, |name, usual| reading.place(name, usual).of(answer))
+}
+
+fn pick(effect: &Effect, value: impl Fn(&str, &ResultAt) -> Option<Value>) -> Result<Value, MissingResult> {
     let mut kept = Map::new();
     let mut missing = Vec::new();
     for (name, usual) in &effect.result {
-        match reading.place(name, usual).of(answer) {
+        match value(name, usual) {
             Some(value) => drop(kept.insert(name.clone(), value)),
             None if usual.optional => (),
             None => missing.push(name.clone()),
@@ -124,34 +164,44 @@ pub enum LookupOutcome {
     /// The call did not happen.
     Absent,
     /// The partner's answer does not say whether the call happened.
-    CannotSay(String),
+    CannotSay(CallError),
 }
 
-/// Reads a lookup's answer: a value at `found` says that the call happened; 404, or no value there, says that
-/// it did not; any other answer says nothing. What the integration's table does not call done is no success here either.
+/// Reads a lookup's answer: `found` says whether the call happened; 404 says that it did not; any other answer says
+/// nothing. What the integration's table does not call done is no success here either. `call` is what the
+/// lookup may read of the call.
 pub fn read_lookup(
-    asked: Result<PartnerAnswer, NoAnswer>,
+    asked: &Result<PartnerAnswer, NoAnswer>,
     flows: &Flows,
     effect: &Effect,
     lookup: &Lookup,
+    call: Option<&LookedUpCall>,
 ) -> LookupOutcome {
     let answer = match asked {
         Ok(answer) => answer,
-        Err(error) => return LookupOutcome::CannotSay(error.to_string()),
+        Err(error) => return LookupOutcome::CannotSay(error.to_string().into()),
     };
-    let reading = flows.read_lookup(effect, &answer);
-    match (answer.status, &answer.body) {
-        (404 | 410, _) => LookupOutcome::Absent,
-        (200..=299, Some(body)) if reading.meaning == Meaning::Done => {
-            match body.pointer(&lookup.found).is_some_and(|value| !value.is_null()) {
-                true => pick_result(effect, &answer, &reading)
-                    .map_or_else(LookupOutcome::FoundWithout, LookupOutcome::Found),
-                false => LookupOutcome::Absent,
-            }
-        }
-        (200..=299, None) => LookupOutcome::CannotSay("no JSON".into()),
-        _ => LookupOutcome::CannotSay(told(&answer, &reading)),
+    let reading = flows.read_lookup(effect, lookup, answer);
+    match answer.status {
+        404 | 410 => LookupOutcome::Absent,
+        200..=299 if reading.meaning == Meaning::Done => match lookup.finds(answer, call) {
+            Ok(true) => pick_found(effect, lookup, answer, call, &reading),
+            Ok(false) => LookupOutcome::Absent,
+            Err(UnreadableAnswer) => LookupOutcome::CannotSay("no JSON".into()),
+        },
+        _ => LookupOutcome::CannotSay(told(answer, &reading).into()),
     }
+}
+
+fn pick_found(
+    effect: &Effect,
+    lookup: &Lookup,
+    answer: &PartnerAnswer,
+    call: Option<&LookedUpCall>,
+    reading: &Reading<'_>,
+) -> LookupOutcome {
+    let place = |name: &str, usual: &ResultAt| lookup.pick(name, reading.place(name, usual), answer, call);
+    pick(effect, place).map_or_else(LookupOutcome::FoundWithout, LookupOutcome::Found)
 }
 
 #[cfg(test)]
@@ -191,7 +241,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
     }
 
     fn outcome(flows: &Flows, called: Result<PartnerAnswer, NoAnswer>, guarantee: Guarantee) -> Outcome {
-        classify(called, flows, effect(flows), guarantee, NOW)
+        classify(&called, flows, effect(flows), guarantee, NOW)
     }
 
     fn answer(status: u16, body: Option<Value>) -> Result<PartnerAnswer, NoAnswer> {
@@ -258,13 +308,13 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         assert_eq!(kind(&read(Some(json!({"ok": false, "error": "no_channel"})))), "terminal");
         let limited = read(Some(json!({"ok": false, "error": "ratelimited", "after": 1.5})));
         let after = Some(Duration::from_millis(1500));
-        let error = "answered 200".to_owned();
-        assert_eq!(limited, Outcome::Retryable { error, retry_after: after, doubt: Doubt::None });
+        let error = "answered 200".into();
+        assert_eq!(limited, Outcome::Retryable { error, retry_after: after, doubt: Doubt::None, as_if_down: true });
         for strange in [Some(json!({})), Some(json!([])), Some(json!(null))] {
             assert_eq!(kind(&read(strange.clone())), "unknown", "no row calls {strange:?} done");
         }
         let cut = read(None);
-        assert!(matches!(&cut, Outcome::Unknown { error, .. } if error.contains("cannot read")), "{cut:?}");
+        assert!(matches!(&cut, Outcome::Unknown { error, .. } if error.told().contains("cannot read")), "{cut:?}");
         assert_eq!(kind(&outcome(&flows, answer(500, None), Guarantee::None)), "unknown", "other statuses as before");
         assert_eq!(kind(&outcome(&flows, answer(400, None), Guarantee::None)), "terminal");
     }
@@ -305,7 +355,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         for (body, told) in [(None, "`code`"), (Some(json!({"id": null})), "`code`"), (Some(long), "`code`")] {
             let missing = outcome(&flows, by(answer(200, body)), Guarantee::None);
             let Outcome::Unknown { error, doubt: Doubt::ResultMissing } = &missing else { panic!("{missing:?}") };
-            assert!(error.contains(told), "{error}");
+            assert!(error.told().contains(told), "{error}");
         }
         let asked_again = outcome(&flows, answer(200, Some(json!({"id": 7}))), Guarantee::Native);
         assert!(matches!(asked_again, Outcome::Retryable { doubt: Doubt::ResultMissing, .. }), "{asked_again:?}");
@@ -318,7 +368,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         let flows =
             flows(more, "{status: 200..299, when: body.ok == false, means: in_doubt}, {status: 200, means: done}");
         let lookup = effect(&flows).lookup.as_ref().expect("a lookup");
-        let ask = |status, body| read_lookup(answer(status, body), &flows, effect(&flows), lookup);
+        let ask = |status, body| read_lookup(&answer(status, body), &flows, effect(&flows), lookup, None);
         assert_eq!(ask(200, Some(json!({"items": [{"id": 1}]}))), LookupOutcome::Found(json!({"id": 1})));
         assert_eq!(ask(200, Some(json!({"items": []}))), LookupOutcome::Absent);
         assert_eq!(ask(200, Some(json!({"items": [{"id": null}]}))), LookupOutcome::Absent);
@@ -333,7 +383,7 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         ] {
             assert!(matches!(ask(status, body), LookupOutcome::CannotSay(_)), "{status}");
         }
-        let lost = read_lookup(Err(NoAnswer::Lost("x".into())), &flows, effect(&flows), lookup);
+        let lost = read_lookup(&Err(NoAnswer::Lost("x".into())), &flows, effect(&flows), lookup, None);
         assert!(matches!(lost, LookupOutcome::CannotSay(_)));
     }
 }

@@ -15,13 +15,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(super) use check::{check_effect, check_rules};
-pub use expression::AnswerExpression;
+pub(super) use check::{check_effect, check_rules, lacks_success};
+pub use expression::{AnswerExpression, LookedUpCall};
+#[cfg(feature = "schema")]
+pub(super) use result::WrittenResult;
+pub(super) use result::check_pointer;
 pub use result::{AnswerPlace, ResultAt};
-pub(super) use result::{WrittenResult, check_pointer};
 pub use statuses::Statuses;
 
-use super::{Effect, Flows};
+use super::{Action, Effect, Flows, Lookup};
 use crate::base::time::Timestamp;
 use expression::NotEvaluated;
 use statuses::ranges;
@@ -139,6 +141,11 @@ pub struct Reading<'f> {
 }
 
 impl Reading<'_> {
+    /// The meaning of an answer that no table is asked about: it says itself what it means.
+    pub fn stated(meaning: Meaning) -> Self {
+        Reading { meaning, rule: None, unreadable: false }
+    }
+
     /// How long the answer asks us to wait: where its row says, else in `Retry-After`.
     pub fn retry_after(&self, answer: &PartnerAnswer, now: Timestamp) -> Option<Duration> {
         let text = match self.rule.and_then(|rule| rule.retry_after.as_ref()) {
@@ -158,6 +165,13 @@ impl Reading<'_> {
     }
 }
 
+impl PartnerAnswer {
+    /// How long the header `Retry-After` asks us to wait.
+    pub fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        delay(self.headers.get("retry-after")?, now)
+    }
+}
+
 /// The delay that a text asks for: seconds, also with a fraction, or an HTTP date.
 fn delay(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
@@ -171,18 +185,24 @@ fn delay(text: &str, now: Timestamp) -> Option<Duration> {
 impl Flows {
     /// What an answer means for an effect's call: by the effect's table, then its integration's, then the default.
     pub fn read_answer<'f>(&'f self, effect: &'f Effect, answer: &PartnerAnswer) -> Reading<'f> {
-        read(|| self.answer_rules(effect), answer)
+        read(|| self.answer_rules(effect), answer, effect.is_graphql())
     }
 
     /// What the answer to a lookup means: by its integration's table, then the default. The effect's own rows are about
     /// its call.
-    pub fn read_lookup<'f>(&'f self, effect: &'f Effect, answer: &PartnerAnswer) -> Reading<'f> {
-        read(|| self.partner_of(effect).into_iter().flat_map(|partner| &partner.answers), answer)
+    pub fn read_lookup<'f>(&'f self, effect: &'f Effect, lookup: &Lookup, answer: &PartnerAnswer) -> Reading<'f> {
+        let rules = || self.partner_of(effect).into_iter().flat_map(|partner| &partner.answers);
+        read(rules, answer, lookup.request.graphql.is_some())
     }
 
     /// The table in force for an effect's call: the rows that read more than the status, in their order, then each
     /// meaning with its statuses. What it does not list is in doubt.
     pub fn answers_in_force(&self, effect: &Effect) -> Vec<String> {
+        if let Action::Invoke(_) = effect.action {
+            return OF_FUNCTIONS.map(str::to_owned).into();
+        }
+        let graphql = effect.is_graphql();
+        let judged_by_data = graphql.then(|| "done where 200..299 and it has `data` and no `errors`".to_owned());
         let conditional = self.answer_rules(effect).filter_map(|rule| {
             let when = rule.when.as_ref()?.as_str();
             let status = rule.status.as_ref().map(|s| format!("{} and ", ranges_of(s)));
@@ -190,7 +210,7 @@ impl Flows {
         });
         let by_status = |status: &u16| {
             let rule = self.answer_rules(effect).find(|rule| rule.when.is_none() && rule.covers(*status));
-            let judged = SUCCESS.contains(status) && self.answer_rules(effect).any(judges_success);
+            let judged = SUCCESS.contains(status) && (graphql || self.answer_rules(effect).any(judges_success));
             rule.map_or_else(|| if judged { Meaning::InDoubt } else { default_meaning(*status) }, |rule| rule.means)
         };
         let meanings = [Meaning::Done, Meaning::Retry, Meaning::Failed, Meaning::CredentialsRejected];
@@ -199,7 +219,7 @@ impl Flows {
             (!ranges.is_empty()).then(|| format!("{} {}", meaning.as_str(), ranges.join(", ")))
         });
         let by_status = listed.chain(["in doubt all others".to_owned()]).collect::<Vec<_>>().join("; ");
-        conditional.chain([by_status]).collect()
+        conditional.chain(judged_by_data).chain([by_status]).collect()
     }
 
     /// Whether any row is declared for an effect's call.
@@ -214,7 +234,11 @@ impl Flows {
 }
 
 /// The first row that fits decides. A row that cannot be evaluated might have been the one.
-fn read<'f, R: Iterator<Item = &'f AnswerRule>>(rules: impl Fn() -> R, answer: &PartnerAnswer) -> Reading<'f> {
+fn read<'f, R: Iterator<Item = &'f AnswerRule>>(
+    rules: impl Fn() -> R,
+    answer: &PartnerAnswer,
+    graphql: bool,
+) -> Reading<'f> {
     for rule in rules() {
         match rule.fits(answer) {
             Ok(true) => return Reading { meaning: rule.means, rule: Some(rule), unreadable: false },
@@ -223,10 +247,19 @@ fn read<'f, R: Iterator<Item = &'f AnswerRule>>(rules: impl Fn() -> R, answer: &
         }
     }
     let meaning = match default_meaning(answer.status) {
+        Meaning::Done if graphql => graphql_meaning(answer.body.as_ref()),
         Meaning::Done if rules().any(judges_success) => Meaning::InDoubt,
         meaning => meaning,
     };
     Reading { meaning, rule: None, unreadable: false }
+}
+
+/// A GraphQL error comes with 200, and says nothing surely: part of the mutation may have been done.
+fn graphql_meaning(body: Option<&Value>) -> Meaning {
+    let Some(body) = body else { return Meaning::InDoubt };
+    let failed = body.get("errors").is_some_and(|errors| !errors.is_null() && errors != &Value::Array(Vec::new()));
+    let data = body.get("data").is_some_and(|data| !data.is_null());
+    if data && !failed { Meaning::Done } else { Meaning::InDoubt }
 }
 
 /// Whether a row reads the bodies of answers whose status means success: then the status alone does not say so.
@@ -237,6 +270,14 @@ fn judges_success(rule: &AnswerRule) -> bool {
 fn ranges_of(statuses: &Statuses) -> String {
     ranges((100..=599).filter(|status| statuses.contain(*status))).join(", ")
 }
+
+/// What the answers to an invocation mean.
+const OF_FUNCTIONS: [&str; 4] = [
+    "done, retry, failed, in doubt as the function answers",
+    "retry where Lambda did not run it: throttled, not found, not able to start",
+    "credentials rejected where the processor may not invoke it",
+    "in doubt all others: it raised, timed out, died, or its answer cannot be read",
+];
 
 /// The meaning of a status that no table names.
 pub fn default_meaning(status: u16) -> Meaning {
@@ -266,6 +307,34 @@ mod tests {
                 assert_eq!(default_meaning(*status), meaning, "{status}");
             }
         }
+    }
+
+    #[test]
+    fn a_graphql_answer_is_done_by_its_data_and_not_by_its_status() {
+        use serde_json::json;
+        for (body, meaning) in [
+            (Some(json!({"data": {"id": 1}})), Meaning::Done),
+            (Some(json!({"data": {"id": 1}, "errors": []})), Meaning::Done),
+            (Some(json!({"data": {"id": 1}, "errors": null})), Meaning::Done),
+            (Some(json!({"data": {"id": 1}, "errors": [{"message": "no"}]})), Meaning::InDoubt),
+            (Some(json!({"data": null})), Meaning::InDoubt),
+            (Some(json!({})), Meaning::InDoubt),
+            (None, Meaning::InDoubt),
+        ] {
+            let answer = PartnerAnswer { status: 200, body, ..PartnerAnswer::default() };
+            assert_eq!(read(|| [].iter(), &answer, true).meaning, meaning, "{answer:?}");
+        }
+        let throttled = rules("[{status: 200, when: \"body.errors[0].code == 'T'\", means: retry}]").expect("rows");
+        let answer = |code: &str| {
+            let body = Some(json!({"data": {"id": 1}, "errors": [{"code": code}]}));
+            PartnerAnswer { status: 200, body, ..PartnerAnswer::default() }
+        };
+        assert_eq!(read(|| throttled.iter(), &answer("T"), true).meaning, Meaning::Retry);
+        assert_eq!(read(|| throttled.iter(), &answer("U"), true).meaning, Meaning::InDoubt);
+        let done = PartnerAnswer { body: Some(json!({"data": {"id": 1}})), ..answer("T") };
+        assert_eq!(read(|| throttled.iter(), &done, true).meaning, Meaning::Done);
+        let refused = PartnerAnswer { status: 422, ..answer("T") };
+        assert_eq!(read(|| [].iter(), &refused, true).meaning, Meaning::Failed);
     }
 
     fn rules(yaml: &str) -> Result<Vec<AnswerRule>, String> {

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::parse::{File, Problem, Problems};
-use super::{Flow, Flows};
-use crate::base::wrong::{Wrong, step};
+use super::{Flow, Flows, Invoke};
+use crate::base::wrong::Wrong;
 
 /// The part of an invocation that no call may use: its first reads and the claim, and the last writes.
 pub const AROUND_A_CALL: Duration = Duration::from_secs(1);
@@ -44,8 +44,12 @@ impl Flows {
 
     /// Checks that every time-out, read from these files, fits into an invocation of this length.
     pub fn fit_into(&self, files: &[File], invocation: Duration) -> Result<(), Problems> {
-        let wrong = self.misfits(invocation).map(|m| Wrong::at(step(m.integration) + "/timeout", m.to_string()));
-        let problems: Vec<Problem> = wrong.map(|wrong| Problem::locate(files, "integrations.yaml", &wrong)).collect();
+        let locate = |misfit: OverlongTimeout<'_>| {
+            let OverlongTimeout { integration, timeout, .. } = misfit;
+            let says_so = |invoke: &Invoke| invoke.timeout == Some(timeout);
+            self.locate_function(files, integration, "timeout", says_so, Wrong::at("", misfit.to_string()))
+        };
+        let problems: Vec<Problem> = self.misfits(invocation).map(locate).collect();
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 }

@@ -3,6 +3,7 @@
 //! Flows are YAML under `infra/flows`, reviewed like code and shipped beside it. [`Flows::parse`]
 //! rejects a bad file with its name, line and reason, so that it never reaches an event.
 
+pub mod catalog;
 pub mod contract;
 pub mod retry;
 pub mod template;
@@ -17,11 +18,21 @@ mod source;
 
 mod answers;
 mod approval;
+mod auth;
+mod calls;
 mod contact;
 mod effect;
 mod enrich;
+mod format;
 mod guard;
+mod headers;
+mod integration;
+mod invoke;
+mod lookup;
+mod query;
+mod request;
 mod safe_mode;
+mod vars;
 
 mod fit;
 mod parse;
@@ -30,37 +41,47 @@ mod template_reads;
 pub mod schema;
 mod parse_error;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 pub use answers::{
-    AnswerExpression, AnswerPlace, AnswerRule, Meaning, PartnerAnswer, Reading, ResultAt, RetryAfterAt, Statuses,
-    default_meaning,
+    AnswerExpression, AnswerPlace, AnswerRule, LookedUpCall, Meaning, PartnerAnswer, Reading, ResultAt, RetryAfterAt,
+    Statuses, default_meaning,
 };
 pub use approval::{Approval, Channel};
+pub use auth::{
+    Auth, BasicAuth, BodyAuth, ClientCredentials, ClientSecretPlace, HeaderAuth, JwtBearer, QueryAuth, TokenGrant,
+};
+pub use calls::{CatalogCall, Takes};
 pub(crate) use contact::MAX_FIELD_NAME;
 pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name, normal_email};
-pub use effect::{Action, Call, Decide, Effect, Guarantee, Lookup, LookupRequest, Method, Request, Upsert};
+pub use effect::{Action, Call, Decide, Effect, Guarantee, NamedCall, Upsert};
 pub use enrich::{Enrich, OnError, Origin};
 pub use field::Field;
 pub use fit::{AROUND_A_CALL, OverlongTimeout};
+pub use format::{FormLists, Format};
 pub use guard::{Cap, Consent, Expression, Guard, QuietHours};
+pub use headers::HeaderTemplates;
 pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
+pub use integration::{About, CheckedAgainst, ErrorAt, Integration};
+pub use invoke::{FunctionName, Invoke, LONGEST_RUN};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part, Window};
+pub use lookup::{Lookup, LookupPlace, UnreadableAnswer};
 pub use order::OrderBy;
 pub use parse::{File, Problem, Problems};
+pub use query::QueryTemplates;
+pub use request::{ContentType, GraphQl, Method, Request};
 pub use safe_mode::{SafeMode, TightCap};
 pub use source::{Envelope, IdAt, Scheme, Source};
+pub use vars::{Var, Vars};
 
 use crate::base::retention::{SettledRetention, UNSETTLED_RETENTION};
 use crate::base::time::DurationText;
+use crate::base::wrong::Wrong;
 use crate::flows::retry::Policy;
-use crate::limits::pressure::Pressure;
-use crate::limits::rates::Rate;
-use written_breaker::WrittenBreaker;
 
 /// The content of the flows folder: sources, integrations and flows.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +89,8 @@ pub struct Flows {
     sources: BTreeMap<String, Source>,
     integrations: BTreeMap<String, Integration>,
     flows: BTreeMap<String, Flow>,
+    /// The integrations that stand for functions which integrations.yaml does not name.
+    unwritten_functions: BTreeSet<String>,
 }
 
 impl Flows {
@@ -110,90 +133,6 @@ impl Flows {
     pub fn all(&self) -> impl Iterator<Item = &Flow> {
         self.flows.values()
     }
-}
-
-/// An integration: a partner that effects call.
-#[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
-#[serde(from = "WrittenIntegration")]
-#[cfg_attr(feature = "schema", serde(into = "WrittenIntegration"))]
-pub struct Integration {
-    /// The base URL of the partner's API. Only this names a host: an event never does.
-    pub base_url: String,
-    /// The way in which we authenticate to the partner.
-    pub auth: Auth,
-    /// The longest time of one call.
-    pub timeout: Duration,
-    /// The header under which the partner takes our idempotency key.
-    pub idempotency_header: String,
-    /// How long the partner remembers our key. Afterwards a `native` effect has no more guarantee than any other.
-    pub key_window: Duration,
-    /// The limits on calls to the partner.
-    pub pressure: Pressure,
-    /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
-    pub answers: Vec<AnswerRule>,
-}
-
-/// An integration as it is written. Serde's `flatten` would lose the place of a mistake in it.
-#[derive(Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
-#[serde(deny_unknown_fields)]
-struct WrittenIntegration {
-    /// The base URL of the partner's API.
-    base_url: String,
-    /// The way in which we authenticate to the partner.
-    #[serde(default)]
-    auth: Auth,
-    /// The longest time of one call.
-    #[serde(with = "DurationText")]
-    timeout: Duration,
-    /// The header under which the partner takes our idempotency key; empty where it takes none.
-    #[serde(default = "idempotency_key")]
-    idempotency_header: String,
-    /// How long the partner remembers our key.
-    #[serde(default = "key_window", with = "DurationText")]
-    key_window: Duration,
-    /// The highest rate of calls.
-    rate: Option<Rate>,
-    /// The most calls at once.
-    concurrency: Option<u32>,
-    /// The circuit breaker: when calls stop, and for how long. Without it, a standard one is in force; `off` takes that
-    /// away.
-    #[serde(default)]
-    breaker: WrittenBreaker,
-    /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
-    #[serde(default)]
-    answers: Vec<AnswerRule>,
-}
-
-impl From<WrittenIntegration> for Integration {
-    fn from(written: WrittenIntegration) -> Self {
-        let WrittenIntegration { base_url, auth, timeout, idempotency_header, key_window, .. } = written;
-        let WrittenIntegration { rate, concurrency, breaker, answers, .. } = written;
-        let pressure = Pressure { rate, concurrency, breaker: breaker.0 };
-        Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers }
-    }
-}
-
-fn idempotency_key() -> String {
-    "Idempotency-Key".into()
-}
-
-/// The default key window: Stripe's, and that of many others.
-fn key_window() -> Duration {
-    Duration::from_secs(24 * 3600)
-}
-
-/// The way in which we authenticate to a partner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
-#[serde(rename_all = "kebab-case")]
-pub enum Auth {
-    /// No authentication.
-    #[default]
-    None,
-    /// The header `Authorization: Bearer <token>`.
-    Bearer,
 }
 
 /// A flow: one kind of event, its key, and what is done for it.
@@ -299,6 +238,22 @@ impl Flow {
         let renamed: Vec<(String, String)> = self.effects.iter().flat_map(renamed).collect();
         self.effects.iter_mut().for_each(|effect| effect.renamed.clone_from(&renamed));
         self
+    }
+
+    /// The flow over the integrations, which say what its requests themselves do not, and the mistakes in how its effects
+    /// name their calls.
+    fn resolve(&mut self, integrations: &BTreeMap<String, Integration>) -> Vec<Wrong> {
+        let mut wrong = Vec::new();
+        for (index, effect) in self.effects.iter_mut().enumerate() {
+            let at = format!("/effects/{index}");
+            wrong.extend(effect.resolve(integrations).into_iter().map(|wrong| wrong.under(&at)));
+        }
+        for (id, request) in self.safe_mode.iter_mut().flat_map(|safe| &mut safe.requests) {
+            let effect = self.effects.iter().find(|effect| effect.id == *id);
+            let integration = effect.and_then(Effect::integration).and_then(|name| integrations.get(name));
+            integration.into_iter().for_each(|integration| request.resolve(integration));
+        }
+        wrong
     }
 
     /// The flow without the effects that an event did not have when it was accepted: a replay does what its sender was

@@ -1,24 +1,26 @@
 //! The parser: from the flows folder's files to [`Flows`], or to all mistakes in them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::answers::check_rules;
 use super::contract::Contract;
+use super::integration::{Resolved, WrittenIntegration, resolve};
 use super::{
-    Flow, Flows, MAX_KEEP, approval, effect, enrich, guard, key, order, parse_error, safe_mode, template_reads,
+    Flow, Flows, MAX_KEEP, Source, approval, catalog, effect, enrich, guard, invoke, key, order, parse_error,
+    safe_mode, template_reads,
 };
 use crate::base::locate::{Place, locate};
 use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
 use crate::base::suggest::suggest;
-use crate::base::wrong::{Wrong, step};
+use crate::base::wrong::Wrong;
 
 /// A file of the flows folder: its path inside the folder, and its text.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// The path: `sources.yaml`, `integrations.yaml`, or `flows/<name>.yaml`.
+    /// The path: `sources.yaml`, `integrations.yaml`, `flows/<name>.yaml`, or `catalog/partners/<name>.yaml`.
     pub path: String,
     /// The file's text.
     pub text: String,
@@ -81,24 +83,55 @@ impl fmt::Display for Problems {
     }
 }
 
-impl Flows {
-    /// Reads the folder's files and checks that they fit together.
-    pub fn parse(files: &[File]) -> Result<Flows, Problems> {
-        let mut flows = Flows::default();
-        let mut problems = Vec::new();
-        for file in files {
-            let read = match file.path.as_str() {
-                "sources.yaml" => yaml(file).map(|sources| flows.sources = sources),
-                "integrations.yaml" => yaml(file).map(|integrations| flows.integrations = integrations),
-                _ => yaml(file).map(|flow: Flow| drop(flows.flows.insert(file.path.clone(), flow))),
-            };
-            problems.extend(read.err());
+/// The files as they were read, before they are put together.
+#[derive(Default)]
+struct ReadFiles {
+    sources: BTreeMap<String, Source>,
+    integrations: BTreeMap<String, WrittenIntegration>,
+    partners: BTreeMap<String, WrittenIntegration>,
+    /// By their paths.
+    flows: BTreeMap<String, Flow>,
+}
+
+impl ReadFiles {
+    fn read(&mut self, file: &File) -> Result<(), Problem> {
+        match file.path.as_str() {
+            "sources.yaml" => self.sources = yaml(file)?,
+            "integrations.yaml" => self.integrations = yaml(file)?,
+            path if path.starts_with(catalog::PARTNERS) => {
+                let name = catalog::name(path).ok_or_else(|| misplaced(file))?;
+                self.partners.insert(name.to_owned(), yaml(file)?);
+            }
+            path => drop(self.flows.insert(path.to_owned(), yaml(file)?)),
         }
+        Ok(())
+    }
+}
+
+fn misplaced(file: &File) -> Problem {
+    let what = "a partner of the catalogue belongs in catalog/partners/<name>.yaml";
+    Problem::new(&file.path, Place::START, what, Some("a name has small letters, digits, - and _"))
+}
+
+impl Flows {
+    /// Reads the folder's files and checks that they fit together. Of the catalogue it needs the partners that
+    /// `integrations.yaml` uses ([`catalog::used`]); it checks all that it is given.
+    pub fn parse(files: &[File]) -> Result<Flows, Problems> {
+        let mut read = ReadFiles::default();
+        let mut problems: Vec<Problem> = files.iter().filter_map(|file| read.read(file).err()).collect();
         // A name is not reported as missing from a file that could not be read.
-        let unread: Vec<String> = problems.iter().map(|problem| problem.file.clone()).collect();
-        let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| unread.iter().all(|path| path != file));
-        let found = flows.check().filter(|(_, wrong)| judged(wrong));
-        problems.extend(found.map(|(path, wrong)| Problem::locate(files, path, &wrong)));
+        let unread: BTreeSet<String> = problems.iter().map(|problem| problem.file.clone()).collect();
+        let unread_partners = unread.iter().filter_map(|path| catalog::name(path)).map(str::to_owned).collect();
+        let Resolved { integrations, wrong } = resolve(&read.integrations, &read.partners, &unread_partners);
+        let named = |(path, flow): (&String, &mut Flow)| {
+            flow.resolve(&integrations).into_iter().map(|wrong| (path.clone(), wrong)).collect::<Vec<_>>()
+        };
+        let wrong: Vec<(String, Wrong)> = wrong.into_iter().chain(read.flows.iter_mut().flat_map(named)).collect();
+        let mut flows = Flows { sources: read.sources, integrations, flows: read.flows, ..Flows::default() };
+        flows.add_functions();
+        let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| !unread.contains(file));
+        let found = flows.check(wrong).into_iter().filter(|(_, wrong)| judged(wrong));
+        problems.extend(found.map(|(path, wrong)| Problem::locate(files, &path, &wrong)));
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
@@ -107,15 +140,16 @@ impl Flows {
         Ok(flows)
     }
 
-    /// The mistakes, each with its file's path. Flows are kept under their paths until there are none.
-    fn check(&self) -> impl Iterator<Item = (&str, Wrong)> {
-        let sources = self.check_sources().into_iter().map(|wrong| ("sources.yaml", wrong));
-        let integrations = check_integrations(self).into_iter().map(|wrong| ("integrations.yaml", wrong));
-        let flows = self
-            .flows
-            .iter()
-            .flat_map(|(path, flow)| check(path, flow, self).into_iter().map(|wrong| (path.as_str(), wrong)));
-        sources.chain(integrations).chain(flows)
+    /// The mistakes, each with its file's path; `resolved` are those that were found before. Flows are kept under their
+    /// paths until there are none.
+    fn check(&self, resolved: Vec<(String, Wrong)>) -> Vec<(String, Wrong)> {
+        let mut all: Vec<_> =
+            self.check_sources().into_iter().map(|wrong| ("sources.yaml".to_owned(), wrong)).collect();
+        all.extend(resolved);
+        for (path, flow) in &self.flows {
+            all.extend(check(path, flow, self).into_iter().map(|wrong| (path.clone(), wrong)));
+        }
+        all
     }
 }
 
@@ -127,7 +161,7 @@ fn yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
 fn refers_to(pointer: &str) -> Option<&'static str> {
     match pointer.rsplit('/').next() {
         Some("source") => Some("sources.yaml"),
-        Some("integration") => Some("integrations.yaml"),
+        Some("integration" | "call" | "invoke") => Some("integrations.yaml"),
         _ => None,
     }
 }
@@ -163,9 +197,10 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     wrong.extend(guard::check(flow));
     wrong.extend(enrich::check(flow, all));
     wrong.extend(approval::check(flow, all));
-    wrong.extend(safe_mode::check(flow));
-    wrong.extend(template_reads::check_flow(flow));
+    wrong.extend(safe_mode::check(flow, all));
+    wrong.extend(template_reads::check_flow(flow, all));
     wrong.extend(effect::check(flow, all));
+    wrong.extend(invoke::check(flow, all));
     let policy = flow.retry.check();
     // A retry that outlives the key would run an event that its sender may send anew. Only the delays of
     // a sound policy can be added up.
@@ -204,23 +239,6 @@ fn check_schemas(flow: &Flow) -> Vec<Wrong> {
         Some(Contract::check(schema)?.under(&at))
     }));
     wrong
-}
-
-fn check_integrations(flows: &Flows) -> Vec<Wrong> {
-    let mut found = Vec::new();
-    for (name, partner) in &flows.integrations {
-        let plain = !partner.base_url.starts_with("https://");
-        let plain = plain.then(|| Wrong::at("/base_url", "base_url must start with https://"));
-        let zero = partner.timeout.is_zero().then(|| Wrong::at("/timeout", "timeout must be longer than 0s"));
-        let wrong = plain
-            .into_iter()
-            .chain(zero)
-            .chain(partner.pressure.check())
-            .chain(check_rules(&partner.answers))
-            .map(|wrong| wrong.under(&step(name)));
-        found.extend(wrong.map(|wrong| Wrong { what: format!("`{name}`: {}", wrong.what), ..wrong }));
-    }
-    found
 }
 
 /// A size as flow files write it: `64KiB`, `1MiB`, or plain bytes. For `#[serde(with = "Size")]`.

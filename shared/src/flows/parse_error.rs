@@ -79,6 +79,7 @@ fn sentence(error: &Error, line: &str) -> (String, Option<String>) {
 fn plain(expected: &str) -> &str {
     match expected {
         "mapping start" | "mapping" | "map" | "a map" => "a mapping, as in `name: value`",
+        "mapping end" => "the end of this mapping: it takes one name",
         "sequence start" | "sequence" | "a sequence" => "a list, as in `[one, two]`",
         "string scalar" | "string" | "a string" => "a text",
         "u8" | "u16" | "u32" | "u64" | "usize" | "integer" | "unsigned integer" => "a whole number, 0 or more",

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Action, Effect, Flow, Guard, Request};
+use super::{Action, Effect, Flow, Flows, Guard, Request};
 use crate::base::suggest::suggest;
 use crate::base::time::{DurationText, optional_duration};
-use crate::base::wrong::Wrong;
+use crate::base::wrong::{Wrong, step};
 
 /// The changes to a flow while its safe mode is on. What is not named stays.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -48,8 +48,10 @@ impl Flow {
     #[must_use]
     pub fn in_safe_mode(mut self) -> Flow {
         let Some(safe) = self.safe_mode.clone() else { return self };
-        for effect in &mut self.effects {
-            if let (Action::Call(call), Some(request)) = (&mut effect.action, safe.requests.get(&effect.id)) {
+        for Effect { id, action, named, .. } in &mut self.effects {
+            if let (Action::Call(call), Some(request)) = (action, safe.requests.get(id)) {
+                // A named call keeps what its request needs; another request may read more of it.
+                call.with = named.as_ref().and_then(|named| named.with.clone()).or(call.with.take());
                 call.request = request.clone();
             }
         }
@@ -70,7 +72,7 @@ impl Flow {
 }
 
 /// The mistakes in a flow's safe mode.
-pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
+pub(super) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let Some(safe) = &flow.safe_mode else { return Vec::new() };
     let is_call = |id: &str| flow.effects.iter().any(|e| e.id == id && matches!(e.action, Action::Call(_)));
     let no_call = safe.requests.keys().filter(|id| !is_call(id)).map(|id| {
@@ -93,5 +95,11 @@ pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
         };
         Some(Wrong::at(format!("/safe_mode/caps/{channel}"), what))
     });
-    no_call.chain(no_effect).chain(loose).collect()
+    let sent = safe.requests.iter().flat_map(|(id, request)| {
+        let effect = flow.effects.iter().find(|effect| effect.id == *id);
+        let wrong = effect.and_then(|effect| all.partner_of(effect)).map(|partner| request.check(partner));
+        let at = format!("/safe_mode/requests{}", step(id));
+        wrong.unwrap_or_default().into_iter().map(move |wrong| wrong.under(&at))
+    });
+    no_call.chain(no_effect).chain(loose).chain(sent).collect()
 }

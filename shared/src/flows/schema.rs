@@ -10,29 +10,34 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::answers::WrittenResult;
+use super::auth::WrittenAuth;
+use super::integration::WrittenIntegration;
 use super::key::{Normalized, WindowByField};
 use super::order::NormalizedOrder;
 use super::parse::Size;
 use super::source::InHeader;
+use super::vars::{VarSettings, WrittenVar};
 use super::written_breaker::WrittenBreaker;
 use super::{
-    AnswerPlace, Field, Flow, IdAt, Integration, KeyField, Layout, Normalizer, OrderBy, Part, Piece, ResultAt, Source,
-    Statuses, Window, WrittenIntegration,
+    AnswerPlace, Auth, Field, Flow, IdAt, KeyField, Layout, LookupPlace, Normalizer, OrderBy, Part, Piece, ResultAt,
+    Source, Statuses, Window,
 };
 use crate::base::time::{DurationText, HourMinute};
 use crate::limits::pressure::Breaker;
 use crate::limits::rates::Rate;
 
 /// The schema of each kind of file, by the name of its own file.
-pub fn schemas() -> [(&'static str, Value); 3] {
+pub fn schemas() -> [(&'static str, Value); 4] {
+    let partner = "A partner of the catalogue: catalog/partners/<name>.yaml";
     [
         ("flow.json", schema::<Flow>("A flow: flows/<name>.yaml")),
-        ("integrations.json", schema::<std::collections::BTreeMap<String, Integration>>("integrations.yaml")),
+        ("integrations.json", schema::<std::collections::BTreeMap<String, WrittenIntegration>>("integrations.yaml")),
+        ("partner.json", schema::<WrittenIntegration>(partner)),
         ("sources.json", schema::<std::collections::BTreeMap<String, Source>>("sources.yaml")),
     ]
 }
 
-fn schema<T: JsonSchema>(title: &str) -> Value {
+pub(crate) fn schema<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = false);
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".into(), json!(title));
@@ -74,6 +79,19 @@ impl Serialize for Statuses {
     }
 }
 
+impl JsonSchema for Auth {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Auth".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{"enum": ["none", "bearer", "basic", "signed"]}, generator.subschema_for::<WrittenAuth>()],
+            "description": "A word, or a mapping with the kind as its only name"
+        })
+    }
+}
+
 impl JsonSchema for WrittenBreaker {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "WrittenBreaker".into()
@@ -90,6 +108,22 @@ impl Serialize for WrittenBreaker {
             Some(breaker) => breaker.serialize(serializer),
             None => "off".serialize(serializer),
         }
+    }
+}
+
+impl JsonSchema for WrittenVar {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "WrittenVar".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": ["string", "number", "boolean"]}, generator.subschema_for::<VarSettings>()]})
+    }
+}
+
+impl Serialize for WrittenVar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 
@@ -154,6 +188,22 @@ impl JsonSchema for AnswerPlace {
             "pattern": "^(/|\\s*\\{\\{)",
             "description": "`/id`, a JSON pointer into the body, or `{{ headers['x-id'] }}`, an expression over the answer"
         })
+    }
+}
+
+impl JsonSchema for LookupPlace {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LookupPlace".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        AnswerPlace::json_schema(generator)
+    }
+}
+
+impl Serialize for LookupPlace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 
@@ -267,23 +317,5 @@ impl Serialize for Rate {
             _ => "h",
         };
         json!({"limit": format!("{}/{unit}", self.count()), "burst": self.burst()}).serialize(serializer)
-    }
-}
-
-impl From<Integration> for WrittenIntegration {
-    fn from(integration: Integration) -> Self {
-        let Integration { base_url, auth, timeout, idempotency_header, key_window, pressure, answers } = integration;
-        let (rate, concurrency, breaker) = (pressure.rate, pressure.concurrency, WrittenBreaker(pressure.breaker));
-        WrittenIntegration {
-            base_url,
-            auth,
-            timeout,
-            idempotency_header,
-            key_window,
-            rate,
-            concurrency,
-            breaker,
-            answers,
-        }
     }
 }

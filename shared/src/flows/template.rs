@@ -5,14 +5,22 @@
 //! `/leads/` is another resource than `/leads/7`. An undefined value is an error, never an empty string in
 //! a person's email.
 
+mod dates;
+mod environment;
+mod filters;
 mod names;
+mod phone;
+mod since;
+mod used_names;
 
-use minijinja::value::{Serde, Value as Jinja, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use minijinja::Environment;
+use minijinja::value::{Serde, Value as Jinja};
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use environment::NOT_UNRESERVED;
+pub(super) use environment::lenient;
 pub use names::{ROOTS, Read};
 
 use crate::base::wrong::{Wrong, step};
@@ -33,12 +41,67 @@ pub struct Scope<'a> {
     pub flow: Value,
     /// The moment of the effect's first intent, as RFC 3339; before that, the moment when the event was received.
     pub now: String,
+    /// The variables of the integration that is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vars: Option<Value>,
+    /// What the effect gives to the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<Value>,
+    /// Our idempotency key for the effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+impl<'a> Scope<'a> {
+    /// The scope of an event for which nothing is done yet.
+    pub fn of(event: &'a Value) -> Self {
+        let empty = || Value::Object(serde_json::Map::new());
+        let (effects, enrich, flow) = (empty(), empty(), empty());
+        Scope { event, effects, enrich, flow, now: String::new(), vars: None, with: None, key: None }
+    }
+}
+
+impl Scope<'_> {
+    /// The scope with these variables too.
+    #[must_use]
+    pub fn with_vars<'s>(mut self, more: impl IntoIterator<Item = (&'s str, String)>) -> Self {
+        let mut vars = self.vars.take().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+        for (name, value) in more {
+            vars[name] = Value::String(value);
+        }
+        self.vars = Some(vars);
+        self
+    }
+}
+
+/// The values of a scope in the template engine's own form. The templates of one request share them.
+#[derive(Clone)]
+pub struct Values(Jinja);
+
+impl From<&Scope<'_>> for Values {
+    fn from(scope: &Scope<'_>) -> Self {
+        Values(Jinja::from(Serde(scope)))
+    }
+}
+
+impl Values {
+    /// Only the variables of an integration.
+    pub(super) fn of_vars(vars: serde_json::Map<String, Value>) -> Self {
+        Values(Jinja::from(Serde(serde_json::json!({ "vars": vars }))))
+    }
 }
 
 /// The reason why a template could not be rendered from an event. It names the place, never a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TemplateError(String);
+
+impl TemplateError {
+    /// An error that names a place, and no value.
+    pub fn new(what: impl Into<String>) -> Self {
+        TemplateError(what.into())
+    }
+}
 
 impl From<minijinja::Error> for TemplateError {
     fn from(error: minijinja::Error) -> Self {
@@ -53,6 +116,11 @@ impl From<minijinja::Error> for TemplateError {
 pub struct Body(Value);
 
 impl Body {
+    /// A tree whose string leaves are templates.
+    pub(super) fn of(tree: Value) -> Self {
+        Body(tree)
+    }
+
     /// The tree as it is written.
     pub fn written(&self) -> &Value {
         &self.0
@@ -60,23 +128,44 @@ impl Body {
 
     /// The malformed leaves, each with its place: an error while the tree is read could not name it.
     pub fn malformed(&self) -> Vec<Wrong> {
-        let environment = text_environment();
         let mut wrong = Vec::new();
         each_leaf(&self.0, "", &mut |at, leaf| {
-            wrong.extend(compile(&environment, leaf).err().map(|what| Wrong::at(at, what)));
+            wrong.extend(compile(environment::text(), leaf).err().map(|what| Wrong::at(at, what)));
         });
         wrong
     }
 
     /// The tree with each leaf rendered.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, TemplateError> {
-        let scope = Jinja::from(Serde(scope));
-        fill(&text_environment(), &self.0, &scope)
+        self.render_from(&Values::from(scope))
+    }
+
+    /// The tree with each leaf rendered.
+    pub fn render_from(&self, values: &Values) -> Result<Value, TemplateError> {
+        self.render_unless_omitted(values)?.ok_or_else(|| TemplateError("nothing is left: all is `omit`".into()))
+    }
+
+    /// The tree with each leaf rendered; nothing, where the whole is `omit`.
+    pub fn render_unless_omitted(&self, values: &Values) -> Result<Option<Value>, TemplateError> {
+        fill(environment::text(), &self.0, &values.0)
+    }
+
+    /// Renders the only leaf as a text, also if it is one expression. In markup no value makes a tag.
+    pub(super) fn render_text(&self, values: &Values, markup: bool) -> Result<Value, TemplateError> {
+        let template = self.0.as_str().ok_or_else(|| TemplateError("a text is one template".into()))?;
+        // The engine escapes by the template's name.
+        let name = if markup { "text.xml" } else { "text" };
+        Ok(Value::String(environment::text().render_named_str(name, template, values.0.clone())?))
     }
 
     /// Renders a template that stands for a text: a number or a boolean is written out.
     pub fn text(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
-        Ok(match self.render(scope)? {
+        self.text_from(&Values::from(scope))
+    }
+
+    /// Renders a template that stands for a text: a number or a boolean is written out.
+    pub fn text_from(&self, values: &Values) -> Result<String, TemplateError> {
+        Ok(match self.render_from(values)? {
             Value::String(text) => text,
             other => other.to_string(),
         })
@@ -90,6 +179,11 @@ impl Body {
 pub struct Path(String);
 
 impl Path {
+    /// The path of the base URL itself.
+    pub(super) fn root() -> Self {
+        Path("/".into())
+    }
+
     /// The path as it is written.
     pub fn written(&self) -> &str {
         &self.0
@@ -97,7 +191,12 @@ impl Path {
 
     /// The path with each value rendered and encoded.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, TemplateError> {
-        let path = path_environment().render_str(&self.0, Jinja::from(Serde(scope)))?;
+        self.render_from(&Values::from(scope))
+    }
+
+    /// The path with each value rendered and encoded.
+    pub fn render_from(&self, values: &Values) -> Result<String, TemplateError> {
+        let path = render_encoded(&self.0, values)?;
         if climbs(&path) { Err(TemplateError("a value climbs in the path".into())) } else { Ok(path) }
     }
 }
@@ -109,7 +208,10 @@ impl TryFrom<String> for Path {
         if !text.starts_with('/') || text.starts_with("//") {
             return Err(format!("the path `{text}` must start with one /: only base_url names a host"));
         }
-        compile(&path_environment(), &text)?;
+        if outside_templates(&text).contains('#') {
+            return Err(format!("the path `{text}` has a #: what follows is never sent"));
+        }
+        compile(environment::path(), &text)?;
         Ok(Path(text))
     }
 }
@@ -128,8 +230,7 @@ impl Condition {
 
     /// Whether the expression is true. An undefined value is an error: a typo must not decide.
     pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, TemplateError> {
-        let environment = text_environment();
-        let value = environment.compile_expression(&self.0)?.eval(Jinja::from(Serde(scope)))?;
+        let value = environment::text().compile_expression(&self.0)?.eval(Jinja::from(Serde(scope)))?;
         if value.is_undefined() {
             return Err(TemplateError(format!("`{}` is undefined", self.0)));
         }
@@ -143,43 +244,26 @@ impl TryFrom<String> for Condition {
     /// Takes an expression with or without the braces of a template.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let inner = expression(&text).unwrap_or(&text).to_owned();
-        let compiled = text_environment().compile_expression(&inner).map(drop);
+        let compiled = environment::text().compile_expression(&inner).map(drop);
         compiled.map_err(|error| format!("the condition is malformed: {}, in `{inner}`", why(&error)))?;
+        unknown_names(&inner).map_err(|why| format!("the condition is malformed: {why}, in `{inner}`"))?;
         Ok(Condition(inner))
     }
 }
 
-fn text_environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment
+/// A text without its expressions: only what the author writes himself.
+fn outside_templates(text: &str) -> String {
+    text.split("{{").map(|part| part.split_once("}}").map_or(part, |(_, after)| after)).collect()
 }
 
-/// Every character but those that RFC 3986 calls unreserved: an encoded `_` names the same resource, and not every
-/// partner knows that.
-const NOT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// The environment for paths. Every character of a value that could mean something in a URL is encoded. A list or an
-/// object has no place there, an empty value would name another resource, and a boolean is spelled as in JSON.
-fn path_environment() -> Environment<'static> {
-    let mut environment = text_environment();
-    environment.set_formatter(|out, _, value| {
-        let text = match value.kind() {
-            ValueKind::String => value.to_string(),
-            ValueKind::Bool | ValueKind::Number => serde_json::to_string(value).unwrap_or_default(),
-            _ => String::new(),
-        };
-        if text.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidOperation, "a path takes plain values that are there"));
-        }
-        Ok(write!(out, "{}", utf8_percent_encode(&text, NOT_UNRESERVED))?)
-    });
-    environment
+/// A text with each value percent-encoded.
+pub(super) fn render_encoded(text: &str, values: &Values) -> Result<String, TemplateError> {
+    Ok(environment::path().render_str(text, values.0.clone())?)
 }
 
 /// Whether a decoded path has a step `.` or `..` in it. Proxies decode before they resolve, so an encoded
 /// `..` climbs as well as a plain one.
-fn climbs(path: &str) -> bool {
+pub(super) fn climbs(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     decoded.split(['/', '\\']).any(|segment| segment == "." || segment == "..")
@@ -187,7 +271,7 @@ fn climbs(path: &str) -> bool {
 
 fn compile(environment: &Environment<'_>, text: &str) -> Result<(), String> {
     match expression(text) {
-        Some(expression) => environment.compile_expression(expression).map(drop),
+        Some(expression) => environment.compile_expression(expression).map(drop).and_then(|()| look_up(expression)),
         None => environment.template_from_str(text).map(drop),
     }
     .and_then(|()| try_out(text))
@@ -198,19 +282,27 @@ fn why(error: &minijinja::Error) -> String {
     error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
 }
 
-/// The unknown filter, test or function of an expression, if it has one.
+/// The unknown filter, test or function of a well-formed expression, if it has one.
 pub(super) fn unknown_names(expression: &str) -> Result<(), String> {
-    try_out(&format!("{{{{ {expression} }}}}")).map_err(|error| why(&error))
+    look_up(expression).and_then(|()| try_out(&format!("{{{{ {expression} }}}}"))).map_err(|error| why(&error))
 }
 
-/// Renders a template without an event, to find unknown filters and functions: they are looked up only then. Any
-/// other error says nothing about an event.
+/// Looks up every filter and test of an expression, also where an evaluation would not come to it.
+fn look_up(expression: &str) -> Result<(), minijinja::Error> {
+    // Alone, a filter lacks its arguments: only its name is looked up.
+    let find = |name: used_names::UsedName<'_>| try_rendering(&name.alone(), filters::is_unknown_name);
+    used_names::used_names(expression).into_iter().try_for_each(find)
+}
+
+/// Renders a template without an event, to find unknown filters and functions, and wrong arguments: they are looked up
+/// only then. Any other error says nothing about an event.
 fn try_out(text: &str) -> Result<(), minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    let unknown = [ErrorKind::UnknownFilter, ErrorKind::UnknownTest, ErrorKind::UnknownFunction];
-    match environment.render_str(text, ()) {
-        Err(error) if unknown.contains(&error.kind()) => Err(error),
+    try_rendering(text, filters::is_mistake)
+}
+
+fn try_rendering(text: &str, counts: fn(&minijinja::Error) -> bool) -> Result<(), minijinja::Error> {
+    match lenient().render_str(text, ()) {
+        Err(error) if counts(&error) => Err(error),
         _ => Ok(()),
     }
 }
@@ -228,32 +320,40 @@ fn each_leaf(tree: &Value, at: &str, visit: &mut impl FnMut(&str, &str)) {
     }
 }
 
-fn fill(environment: &Environment<'_>, tree: &Value, scope: &Jinja) -> Result<Value, TemplateError> {
-    Ok(match tree {
+/// A tree with each leaf rendered. A field or an item that is `omit` is left out; so is the whole.
+fn fill(environment: &Environment<'_>, tree: &Value, scope: &Jinja) -> Result<Option<Value>, TemplateError> {
+    Ok(Some(match tree {
         Value::String(leaf) => match expression(leaf) {
-            Some(expression) => evaluate(environment, expression, scope)?,
+            Some(expression) => return evaluate(environment, expression, scope),
             None => Value::String(environment.render_str(leaf, scope.clone())?),
         },
         Value::Array(items) => {
-            Value::Array(items.iter().map(|item| fill(environment, item, scope)).collect::<Result<_, _>>()?)
+            let items = items.iter().filter_map(|item| fill(environment, item, scope).transpose());
+            Value::Array(items.collect::<Result<_, _>>()?)
         }
-        Value::Object(fields) => Value::Object(
-            fields
-                .iter()
-                .map(|(name, value)| Ok((name.clone(), fill(environment, value, scope)?)))
-                .collect::<Result<_, TemplateError>>()?,
-        ),
+        Value::Object(fields) => {
+            let named = |(name, value): (&String, _)| {
+                let filled = fill(environment, value, scope).transpose()?;
+                Some(filled.map(|value| (name.clone(), value)))
+            };
+            Value::Object(fields.iter().filter_map(named).collect::<Result<_, TemplateError>>()?)
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => tree.clone(),
-    })
+    }))
 }
 
 /// Renders a leaf that is one expression. It keeps its value's type.
-fn evaluate(environment: &Environment<'_>, expression: &str, scope: &Jinja) -> Result<Value, TemplateError> {
+fn evaluate(environment: &Environment<'_>, expression: &str, scope: &Jinja) -> Result<Option<Value>, TemplateError> {
     let value = environment.compile_expression(expression)?.eval(scope.clone())?;
     if value.is_undefined() {
         return Err(TemplateError(format!("`{expression}` is undefined")));
     }
-    serde_json::to_value(value).map_err(|_| TemplateError(format!("`{expression}` is not a JSON value")))
+    if environment::is_omit(&value) {
+        return Ok(None);
+    }
+    let value =
+        serde_json::to_value(value).map_err(|_| TemplateError(format!("`{expression}` is not a JSON value")))?;
+    Ok(Some(value))
 }
 
 /// The expression of a text that is nothing but `{{ expression }}`.
@@ -270,7 +370,7 @@ mod tests {
     use super::*;
 
     fn scope(event: &Value, effects: Value) -> Scope<'_> {
-        Scope { event, effects, enrich: json!({}), flow: json!({"name": "f"}), now: "2026-11-16T09:00:00Z".into() }
+        Scope { effects, flow: json!({"name": "f"}), now: "2026-11-16T09:00:00Z".into(), ..Scope::of(event) }
     }
 
     fn body(tree: Value, event: &Value) -> Result<Value, TemplateError> {
@@ -346,6 +446,25 @@ mod tests {
         assert_eq!(malformed.iter().map(|wrong| wrong.at.as_str()).collect::<Vec<_>>(), ["/deep/1"]);
         assert!(Path::try_from("leads".to_owned()).is_err());
         assert!(Path::try_from("/{{ }}".to_owned()).is_err());
+    }
+
+    #[test]
+    fn an_unknown_filter_or_test_of_a_condition_is_refused_also_where_it_is_not_come_to() {
+        let read = |text: &str| Condition::try_from(text.to_owned()).map(drop);
+        for bad in [
+            "event.a | lowwer == 'x'",
+            "false and event.a | lowwer",
+            "true or event.a is odder",
+            "event.a is not odder",
+        ] {
+            assert!(read(bad).is_err_and(|why| why.contains("unknown")), "{bad}: {:?}", read(bad));
+        }
+        for good in
+            ["event.a is defined and event.b | length > 2", "event.a is not divisibleby(3)", "event.a in [1, 2]"]
+        {
+            assert_eq!(read(good), Ok(()), "{good}");
+        }
+        assert!(Body(json!("{{ event.a if false else event.b | lowwer }}")).malformed().len() == 1);
     }
 
     proptest! {

@@ -5,51 +5,68 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::template::{self, Body, Condition, Path, Read};
-use super::{Action, ContactRef, Decide, Effect, Flow, Guard, Origin, Request, contract};
+use super::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guard, Integration, Origin, Request, contract};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
 
 /// The mistakes in an effect's templates.
-pub(super) fn check(effect: &Effect, flow: &Flow) -> Vec<Wrong> {
-    let when = effect.when.iter().map(|when| ("/when".to_owned(), Template::Condition(when)));
-    let lookup = effect.lookup.iter().map(|l| ("/lookup/request/path".to_owned(), Template::Path(&l.request.path)));
-    let action = match &effect.action {
+pub(super) fn check(effect: &Effect, flow: &Flow, all: &Flows) -> Vec<Wrong> {
+    let when = effect.when.iter().map(|when| Placed::new("/when", Template::Condition(when)));
+    let lookup = effect.own_lookup().into_iter().flat_map(|lookup| of_request("/lookup/request", &lookup.request));
+    let with = effect.own_with().map(|with| Placed::of_request("/with", Template::Body(with)));
+    let action: Vec<Placed<'_>> = match &effect.action {
+        // A named call is checked in the file where it stands.
+        Action::Call(_) if effect.named.is_some() => Vec::new(),
         Action::Call(call) => of_request("/request", &call.request),
-        Action::Upsert(upsert) => upsert
-            .fields
-            .iter()
-            .map(|(name, body)| (format!("/upsert/fields{}", step(name)), Template::Body(body)))
-            .collect(),
+        Action::Invoke(_) => Vec::new(),
+        Action::Upsert(upsert) => {
+            let at = |name: &str| format!("/upsert/fields{}", step(name));
+            upsert.fields.iter().map(|(name, body)| Placed::new(at(name), Template::Body(body))).collect()
+        }
         Action::Decide(Decide { question, answer, by }) => [("question", question), ("answer", answer), ("by", by)]
-            .map(|(name, body)| (format!("/decide/{name}"), Template::Body(body)))
+            .map(|(name, body)| Placed::new(format!("/decide/{name}"), Template::Body(body)))
             .into(),
     };
-    let templates = action.into_iter().chain(when).chain(lookup);
-    check_all(templates, flow, &flow.waits_for(effect))
+    let known = Known::of(effect, flow, all);
+    known.check_all(action.into_iter().chain(with).chain(when).chain(lookup))
+}
+
+/// Whether a call's templates read our key: then the partner gets it, with or without a header for it.
+pub(super) fn reads_key(call: &Call) -> bool {
+    let with = call.with.iter().map(|with| Placed::of_request("", Template::Body(with)));
+    let all = of_request("", &call.request).into_iter().chain(with);
+    all.flat_map(|placed| placed.template.reads()).any(|read| read.name == "key")
 }
 
 /// The mistakes in the templates that belong to no effect. They are rendered before any effect is done.
-pub(super) fn check_flow(flow: &Flow) -> Vec<Wrong> {
+pub(super) fn check_flow(flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let contact = flow.contact.iter().flat_map(|ContactRef { tenant, email }| {
-        [("/contact/tenant".to_owned(), Template::Body(tenant)), ("/contact/email".to_owned(), Template::Body(email))]
+        [("/contact/tenant", tenant), ("/contact/email", email)].map(|(at, body)| Placed::new(at, Template::Body(body)))
     });
     let guards = flow.guards.iter().enumerate().filter_map(|(index, guard)| match guard {
-        Guard::Cap(cap) => Some((format!("/guards/{index}/cap/entity"), Template::Body(cap.entity.as_ref()?))),
-        Guard::Expression(said) => Some((format!("/guards/{index}/expression/that"), Template::Condition(&said.that))),
+        Guard::Cap(cap) => {
+            Some(Placed::new(format!("/guards/{index}/cap/entity"), Template::Body(cap.entity.as_ref()?)))
+        }
+        Guard::Expression(said) => {
+            Some(Placed::new(format!("/guards/{index}/expression/that"), Template::Condition(&said.that)))
+        }
         Guard::Consent(_) | Guard::QuietHours(_) => None,
     });
     let enrich = flow.enrich.iter().enumerate().map(|(index, enrich)| match &enrich.from {
-        Origin::Partner { path, .. } => (format!("/enrich/{index}/path"), Template::Path(path)),
-        Origin::Geoip(ip) => (format!("/enrich/{index}/geoip"), Template::Body(ip)),
+        Origin::Partner { path, .. } => Placed::new(format!("/enrich/{index}/path"), Template::Path(path)),
+        Origin::Geoip(ip) => Placed::new(format!("/enrich/{index}/geoip"), Template::Body(ip)),
     });
     let approval = flow.approval.iter().filter_map(|approval| approval.when.as_ref());
-    let approval = approval.map(|when| ("/approval/when".to_owned(), Template::Condition(when)));
-    let mut wrong = check_all(contact.chain(guards).chain(enrich).chain(approval), flow, &BTreeSet::new());
+    let approval = approval.map(|when| Placed::new("/approval/when", Template::Condition(when)));
+    let known = Known { flow, waits_for: BTreeSet::new(), partner: None, with: None };
+    let mut wrong = known.check_all(contact.chain(guards).chain(enrich).chain(approval));
     for (id, request) in flow.safe_mode.iter().flat_map(|safe| &safe.requests) {
-        let instead = flow.effects.iter().find(|effect| effect.id == *id).map(|effect| flow.waits_for(effect));
+        let Some(effect) = flow.effects.iter().find(|effect| effect.id == *id) else { continue };
         let at = format!("/safe_mode/requests{}", step(id));
-        wrong.extend(check_all(of_request(&at, request), flow, &instead.unwrap_or_default()));
+        wrong.extend(Known::of(effect, flow, all).check_all(of_request(&at, request)));
     }
     wrong
 }
@@ -79,38 +96,101 @@ impl Template<'_> {
     }
 }
 
-fn of_request<'f>(at: &str, request: &'f Request) -> Vec<(String, Template<'f>)> {
-    let body = request.body.iter().map(|body| (format!("{at}/body"), Template::Body(body)));
-    body.chain([(format!("{at}/path"), Template::Path(&request.path))]).collect()
+/// A template at its place in the file.
+struct Placed<'f> {
+    at: String,
+    template: Template<'f>,
+    /// Whether it belongs to a request: then it also reads the variables of the partner, our key, and `with`.
+    requests: bool,
+    /// Whether a secret has a place in it.
+    secrets: bool,
 }
 
-fn check_all<'f>(
-    templates: impl IntoIterator<Item = (String, Template<'f>)>,
-    flow: &Flow,
-    waits_for: &BTreeSet<&str>,
-) -> Vec<Wrong> {
-    let mut wrong = Vec::new();
-    for (at, template) in templates {
-        let names = template.reads().into_iter();
-        let unknown = names.filter_map(|read| Some(check_name(&read.name, flow, waits_for)?.under(&read.at)));
-        wrong.extend(template.malformed().into_iter().chain(unknown).map(|wrong| wrong.under(&at)));
+impl<'f> Placed<'f> {
+    fn new(at: impl Into<String>, template: Template<'f>) -> Self {
+        Placed { at: at.into(), template, requests: false, secrets: false }
     }
-    wrong
+
+    fn of_request(at: impl Into<String>, template: Template<'f>) -> Self {
+        Placed { requests: true, ..Placed::new(at, template) }
+    }
+
+    fn with_secrets(self) -> Self {
+        Placed { secrets: true, ..self }
+    }
 }
 
-fn check_name(name: &str, flow: &Flow, waits_for: &BTreeSet<&str>) -> Option<Wrong> {
-    let mut steps = name.split('.');
-    match steps.next()? {
-        "event" => check_field(name, &steps.collect::<Vec<_>>(), flow),
-        "effects" => check_result(steps.next()?, steps.next(), flow, waits_for),
-        "enrich" => check_found(steps.next()?, steps.next(), flow),
-        root if template::ROOTS.contains(&root) => None,
-        root => {
-            let what = format!("a template knows no `{root}`");
-            Some(Wrong::at("", what).hint(suggest(root, template::ROOTS)))
+/// The templates of a request, apart from its query and its headers, whose shape is checked with them.
+fn of_request<'f>(at: &str, request: &'f Request) -> Vec<Placed<'f>> {
+    let body = request.body.iter().map(|body| Placed::of_request(format!("{at}/body"), Template::Body(body)));
+    let graphql = request.graphql.iter().map(|graphql| &graphql.variables);
+    let graphql = graphql.map(|body| Placed::of_request(format!("{at}/graphql/variables"), Template::Body(body)));
+    let path = Placed::of_request(format!("{at}/path"), Template::Path(&request.path)).with_secrets();
+    let named = |place: &str, (name, body): (&str, &'f Body)| {
+        Placed::of_request(format!("{at}/{place}{}", step(name)), Template::Body(body)).with_secrets()
+    };
+    let query = request.query.iter().map(|field| named("query", field));
+    let headers = request.headers.iter().map(|field| named("headers", field));
+    body.chain(graphql).chain([path]).chain(query).chain(headers).collect()
+}
+
+/// What the templates at a place may read.
+struct Known<'f> {
+    flow: &'f Flow,
+    /// The effects whose results are there.
+    waits_for: BTreeSet<&'f str>,
+    partner: Option<&'f Integration>,
+    with: Option<&'f Value>,
+}
+
+impl<'f> Known<'f> {
+    fn of(effect: &'f Effect, flow: &'f Flow, all: &'f Flows) -> Self {
+        let with = effect.own_with().map(Body::written);
+        Known { flow, waits_for: flow.waits_for(effect), partner: all.partner_of(effect), with }
+    }
+
+    fn check_all<'t>(&self, templates: impl IntoIterator<Item = Placed<'t>>) -> Vec<Wrong> {
+        let mut wrong = Vec::new();
+        for placed in templates {
+            let names = placed.template.reads().into_iter();
+            let unknown = names.filter_map(|read| Some(self.check_name(&read.name, &placed)?.under(&read.at)));
+            let malformed = placed.template.malformed().into_iter();
+            wrong.extend(malformed.chain(unknown).map(|wrong| wrong.under(&placed.at)));
+        }
+        wrong
+    }
+
+    fn check_name(&self, name: &str, placed: &Placed<'_>) -> Option<Wrong> {
+        let mut steps = name.split('.');
+        match steps.next()? {
+            "event" => check_field(name, &steps.collect::<Vec<_>>(), self.flow),
+            "effects" => check_result(steps.next()?, steps.next(), self.flow, &self.waits_for),
+            "enrich" => check_found(steps.next()?, steps.next(), self.flow),
+            "vars" if placed.requests => self.partner?.check_vars(steps.next(), !placed.secrets),
+            "with" if placed.requests && placed.at != "/with" => self.check_with(steps.next()),
+            "key" if placed.requests => None,
+            root if template::ROOTS.contains(&root) => None,
+            root => {
+                let of_requests = if placed.requests { &REQUEST_ROOTS[..] } else { &[] };
+                let known = template::ROOTS.iter().chain(of_requests).copied();
+                Some(Wrong::at("", format!("a template knows no `{root}` here")).hint(suggest(root, known)))
+            }
         }
     }
+
+    fn check_with(&self, name: Option<&str>) -> Option<Wrong> {
+        let Some(Value::Object(with)) = self.with else {
+            let what = "`with` can never be there: the effect gives nothing to its request";
+            return Some(Wrong::at("", what).hint("add `with: {…}` to the effect"));
+        };
+        let name = name.filter(|name| !with.contains_key(*name))?;
+        let what = format!("`with.{name}` can never be there: the effect's `with` has no `{name}`");
+        Some(Wrong::at("", what).hint(suggest(name, with.keys().map(String::as_str))))
+    }
 }
+
+/// The names that only the templates of a request know.
+const REQUEST_ROOTS: [&str; 3] = ["key", "vars", "with"];
 
 /// The mistake in the name of an event's field. A field of any version's schema will do: a template may be for older
 /// events.

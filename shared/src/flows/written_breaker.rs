@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use crate::limits::pressure::Breaker;
 
 /// A breaker as it is written.
+#[derive(Clone, Debug)]
 pub(super) struct WrittenBreaker(pub(super) Option<Breaker>);
 
 impl Default for WrittenBreaker {

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Declined, Reason, Row, SignOff, State};
 use crate::base::document::Document;
@@ -31,9 +32,30 @@ pub struct Filter {
     /// The most replays that the events have had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replays: Option<u32>,
-    /// The moment from which on the events were parked.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The moment from which on the events were parked: in milliseconds since 1970, or in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "moment")]
     pub since: Option<Timestamp>,
+}
+
+/// Reads a moment as the ledger stores it, or as people write it.
+fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Millis(Timestamp),
+        Text(String),
+    }
+    match Option::<Written>::deserialize(from)? {
+        None => Ok(None),
+        Some(Written::Millis(at)) => Ok(Some(at)),
+        Some(Written::Text(text)) => {
+            // Digits alone could be seconds or milliseconds.
+            let parsed = Timestamp::parse(&text).filter(|_| text.contains('-'));
+            parsed
+                .map(Some)
+                .ok_or_else(|| D::Error::custom("`since` must be a moment: milliseconds since 1970, or RFC 3339"))
+        }
+    }
 }
 
 impl Filter {
@@ -287,5 +309,21 @@ mod tests {
         batch.stop(ADA).expect("it goes on");
         assert!(batch.count(None).is_err() && batch.end().is_err(), "it is stopped");
         assert_eq!((batch.replayed, batch.progress), (2, BatchProgress::Stopped));
+    }
+
+    #[test]
+    fn since_is_taken_as_it_is_stored_and_as_people_write_it() {
+        let since = |since: serde_json::Value| {
+            let filter: Result<Filter, _> = serde_json::from_value(serde_json::json!({"since": since}));
+            filter.map(|filter| filter.since.map(Timestamp::millis)).map_err(|error| error.to_string())
+        };
+        assert_eq!(since(1_794_819_600_000_i64.into()), Ok(Some(1_794_819_600_000)));
+        assert_eq!(since("2026-11-16T09:00:00Z".into()), Ok(Some(1_794_819_600_000)));
+        assert_eq!(since("2026-11-16T10:00:00.5+01:00".into()), Ok(Some(1_794_819_600_500)));
+        assert_eq!(since(serde_json::Value::Null), Ok(None));
+        assert_eq!(serde_json::from_str("{}").ok(), Some(Filter::default()));
+        for bad in ["1794819600", "yesterday", ""] {
+            assert!(since(bad.into()).is_err_and(|error| error.contains("RFC 3339")), "{bad}");
+        }
     }
 }

@@ -54,6 +54,8 @@ pub enum Reason {
     Orphaned,
     /// The ledger's row of the event cannot be read, or takes no more.
     Unreadable,
+    /// The ledger does not take the event's payload, which it would have to keep for the event to go on.
+    NotKept,
     /// The message is not an event.
     Malformed,
     /// The event broke its flow's schema, and the flow parks such events.
@@ -79,6 +81,7 @@ impl Reason {
             Reason::Undelivered => "undelivered",
             Reason::Orphaned => "orphaned",
             Reason::Unreadable => "unreadable",
+            Reason::NotKept => "not_kept",
             Reason::Malformed => "malformed",
             Reason::Invalid => "invalid",
         }

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wait};
+use super::{CallError, Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wait};
 use crate::base::retention::SettledRetention;
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
-
-/// The most failed calls of an effect that are no attempts, because its partner was known to be down.
-const MAX_SPARED: u32 = 30;
 
 /// A worker's claim on an event.
 #[derive(Clone, Debug)]
@@ -121,6 +118,8 @@ pub struct Lease {
     pub(super) intended: BTreeSet<String>,
     /// The end of the lease before this one, if its worker did not close it. Until then that worker may have called.
     lost_until: Option<Timestamp>,
+    /// The moments at which effects were tried before they were intended under this lease.
+    pub(super) tried: BTreeMap<String, Timestamp>,
 }
 
 /// A lease at its end: the row as the worker leaves it.
@@ -154,7 +153,7 @@ impl Lease {
             row.effects = claim.first_intents();
             intended.extend(claim.first.iter().cloned());
         }
-        Lease { row, intended, lost_until }
+        Lease { row, intended, lost_until, tried: BTreeMap::new() }
     }
 
     /// The lease that `claim` won before, from the row as it has been since. When an earlier worker's lease ended is not
@@ -162,7 +161,7 @@ impl Lease {
     pub fn recognised(row: Row, claim: &Claim) -> Self {
         let first = if row.effects == claim.first_intents() { &*claim.first } else { &[] };
         let intended = first.iter().cloned().collect();
-        Lease { row, intended, lost_until: Some(claim.now) }
+        Lease { row, intended, lost_until: Some(claim.now), tried: BTreeMap::new() }
     }
 
     /// The row as this lease leaves it.
@@ -188,9 +187,13 @@ impl Lease {
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;
         let doubtful = self.row.entry(effect).is_some_and(Entry::in_doubt);
+        let name = self.row.name_of(effect).to_owned();
+        if let Some(before) = self.row.effects.get(&name) {
+            self.tried.insert(name.clone(), before.at);
+        }
         self.set(effect, attempts, Progress::Intent, now);
         self.doubt_it(effect, if doubtful { Doubt::MayHaveHappened } else { Doubt::None });
-        self.intended.insert(self.row.name_of(effect).to_owned());
+        self.intended.insert(name);
     }
 
     /// Keeps the result of an enrichment, for every later try.
@@ -236,35 +239,25 @@ impl Lease {
     }
 
     /// Notes that the partner did not take our credentials. The intent is withdrawn when the lease ends.
-    pub fn note_credentials_rejected(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+    pub fn note_credentials_rejected(&mut self, effect: &Effect, error: &CallError, now: Timestamp) {
         self.row.step += 1;
-        self.note(effect, now, &format!("credentials rejected: {error}"));
+        let told = format!("credentials rejected: {error}");
+        // The event comes back until the credentials are right. The partner's sentence is told once.
+        let is_told = self.row.history.iter().any(|moment| moment.what.ends_with(&told));
+        self.note(effect, now, &if is_told { format!("credentials rejected: {}", error.brief()) } else { told });
     }
 
     /// Records that the call failed and surely changed nothing.
-    pub fn record_failed(&mut self, effect: &Effect, error: &str, now: Timestamp) {
-        self.note(effect, now, error);
-        self.came_to(effect, Progress::Failed { error: error.to_owned() }, now);
+    pub fn record_failed(&mut self, effect: &Effect, error: impl Into<CallError>, now: Timestamp) {
+        let error = error.into();
+        self.note(effect, now, &error.brief());
+        self.came_to(effect, Progress::Failed { error: error.to_string() }, now);
     }
 
     /// Records that the call failed and may be repeated, also where it may have happened.
-    pub fn record_repeatable(&mut self, effect: &Effect, error: &str, doubt: Doubt, now: Timestamp) {
+    pub fn record_repeatable(&mut self, effect: &Effect, error: impl Into<CallError>, doubt: Doubt, now: Timestamp) {
         self.record_failed(effect, error, now);
         self.doubt_it(effect, doubt);
-    }
-
-    /// Takes back the attempt that was just recorded as failed, if it may be spared: its partner was known to be down.
-    /// A doubt about the call stays. An event is spared only so often: it may be itself what the partner cannot take, and
-    /// the reason why it seems to be down.
-    pub fn spare_attempt(&mut self, effect: &Effect) -> bool {
-        self.row.step += 1;
-        let entry = self.row.effects.get_mut(&effect.id).filter(|entry| entry.spared < MAX_SPARED);
-        if let Some(entry) = entry {
-            entry.attempts = entry.attempts.saturating_sub(1);
-            entry.spared += 1;
-            return true;
-        }
-        false
     }
 
     /// Records that the partner knows of no such call.
@@ -274,9 +267,10 @@ impl Lease {
     }
 
     /// Records that the outcome of the call is unknown, or its result.
-    pub fn record_unknown(&mut self, effect: &Effect, error: &str, doubt: Doubt, now: Timestamp) {
-        self.note(effect, now, &format!("unknown: {error}"));
-        self.came_to(effect, Progress::Unknown { error: error.to_owned() }, now);
+    pub fn record_unknown(&mut self, effect: &Effect, error: impl Into<CallError>, doubt: Doubt, now: Timestamp) {
+        let error = error.into();
+        self.note(effect, now, &format!("unknown: {}", error.brief()));
+        self.came_to(effect, Progress::Unknown { error: error.to_string() }, now);
         self.doubt_it(effect, doubt);
     }
 

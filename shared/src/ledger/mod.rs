@@ -25,12 +25,14 @@
 //! late cannot undo a later one.
 
 mod row;
+mod call_error;
 mod dead_reason;
 pub(crate) mod json_text;
 mod stored_form;
 
 mod lease;
 mod next_step;
+mod spared;
 
 mod approval;
 mod parked;
@@ -42,10 +44,12 @@ pub mod plan;
 pub mod queue;
 mod store;
 
+pub use call_error::{CallError, Clue};
 pub use dead_reason::{Death, Reason};
 pub use lease::{Claim, Closed, Lease, NotClaimed};
 pub use next_step::{Next, WORKER_LOST};
 pub use parked::{Declined, SHARDS, SignOff};
 pub use row::{Ask, Doubt, Entry, Moment, Noop, Progress, Row, State};
+pub use spared::pause_after;
 pub use store::{Admission, Admissions, Claims, Lines, Records, Rows};
 pub use waiting::{InLine, Line, RESEND_AFTER, Wait, WaitsFor};

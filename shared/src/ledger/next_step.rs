@@ -2,7 +2,7 @@
 
 use super::{Entry, Lease, Progress};
 use crate::base::time::Timestamp;
-use crate::flows::{Effect, Flow, Flows, Guarantee, Lookup};
+use crate::flows::{Effect, Flow, Flows, Guarantee};
 
 /// Why an effect is in doubt whose worker is gone: its intent has no outcome.
 pub const WORKER_LOST: &str = "the worker was lost during the call";
@@ -14,8 +14,8 @@ pub enum Next<'f> {
     Call(Vec<&'f Effect>),
     /// Record the intents to call these effects.
     Intend(Vec<&'f Effect>),
-    /// Ask the partner whether this effect happened.
-    Lookup(&'f Effect, &'f Lookup),
+    /// Ask the partner or the function whether this effect happened.
+    Lookup(&'f Effect),
     /// Wait until then: the partner cannot be asked earlier whether the effect happened.
     Wait(Timestamp),
     /// Bury the event: the outcome of this effect is unknown, and it must not be tried again.
@@ -51,9 +51,9 @@ impl Lease {
         let trust = flows.trust(effect, entry.since, now);
         // An unknown of a call that may be repeated was repeated in vain.
         let asked = trust == Guarantee::Lookup || matches!(entry.progress, Progress::Unknown { .. });
-        match &effect.lookup {
-            Some(lookup) if asked && entry.at + lookup.after > now => Next::Wait(entry.at + lookup.after),
-            Some(lookup) if asked => Next::Lookup(effect, lookup),
+        match effect.asked_after() {
+            Some(after) if asked && entry.at + after > now => Next::Wait(entry.at + after),
+            Some(_) if asked => Next::Lookup(effect),
             _ if trust.allows_repetition() => Next::Intend(vec![effect]),
             _ => Next::Unknown(effect, error.to_owned()),
         }

@@ -135,6 +135,16 @@ impl Row {
         self
     }
 
+    /// The same without the event's payload, which the ledger does not take: operators see the event and why it died, and
+    /// cannot replay it.
+    #[must_use]
+    pub fn park_without_payload(self, now: Timestamp) -> Self {
+        let mut row = self.park(now);
+        row.death.iter_mut().for_each(|death| death.error.push_str("; its payload could not be kept"));
+        row.note(now, "its payload could not be kept");
+        row
+    }
+
     /// The row after a replay: on its way through the queue again, with a new replay number and fresh attempts.
     /// Effects that are done stay done.
     ///

@@ -1,12 +1,12 @@
 //! Plans: what would be done for an event. Making a plan changes nothing.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Progress, Row};
 use crate::arrival::event::Event;
 use crate::base::id::Parts;
-use crate::flows::template::{Body, Scope};
-use crate::flows::{Action, Effect, Flow};
+use crate::flows::template::{Body, Scope, Values};
+use crate::flows::{Action, Call, Effect, Flow, Format, Request};
 
 /// The plan for an event, effect by effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,26 +78,66 @@ fn step(effect: &Effect, event: &Event, row: &Row) -> PlanStep {
     };
     // Without results, so that the hash is the same before and after the first effects are done.
     let scope = Scope { effects: json!({}), now: row.received_at.to_string(), ..row.scope_of(event) };
-    PlanStep { effect: effect.id.clone(), fate, what: what(effect, &scope) }
+    let key = format!("{}/{}", event.id, row.name_of(effect));
+    PlanStep { effect: effect.id.clone(), fate, what: what(effect, scope, key) }
 }
 
-fn what(effect: &Effect, scope: &Scope<'_>) -> Value {
-    let filled = |body: &Body| body.render(scope).unwrap_or_else(|_| body.written().clone());
+fn what(effect: &Effect, scope: Scope<'_>, key: String) -> Value {
+    let when = effect.when.as_ref().map(|when| (when, when.holds(&scope)));
     let mut what = match &effect.action {
-        Action::Call(call) => json!({
-            "integration": call.integration,
-            "method": call.request.method.as_str(),
-            "path": call.request.path.render(scope).unwrap_or_else(|_| call.request.path.written().to_owned()),
-            "body": call.request.body.as_ref().map(filled),
-        }),
+        Action::Call(call) => call_of(call, scope, key),
+        Action::Invoke(invoke) => {
+            let values = Values::from(&Scope { key: Some(key), ..scope });
+            json!({"invoke": invoke.integration, "with": invoke.with.as_ref().map(|with| filled(with, &values))})
+        }
         Action::Upsert(upsert) => {
-            let fields = upsert.fields.iter().map(|(name, body)| (name.clone(), filled(body)));
-            json!({"upsert": fields.collect::<serde_json::Map<_, _>>()})
+            let values = Values::from(&scope);
+            let fields = upsert.fields.iter().map(|(name, body)| (name.clone(), filled(body, &values)));
+            json!({"upsert": fields.collect::<Map<_, _>>()})
         }
         Action::Decide(_) => json!({"decide": true}),
     };
-    if let Some(when) = &effect.when {
-        what["when"] = when.holds(scope).map_or_else(|_| json!(when.as_str()), |holds| json!(holds));
+    if let Some((when, holds)) = when {
+        what["when"] = holds.map_or_else(|_| json!(when.as_str()), |holds| json!(holds));
     }
     what
+}
+
+/// A call, with the event's values. No plan knows a secret: its name stands for it.
+fn call_of(call: &Call, scope: Scope<'_>, key: String) -> Value {
+    let outer = call.outer_scope(scope, key);
+    let scope = call.inner_scope(outer.clone()).unwrap_or(outer);
+    let values = Values::from(&scope);
+    let open = match call.vars.secrets().next() {
+        Some(_) => Values::from(&scope.with_vars(call.vars.secrets().map(|name| (name, format!("‹{name}›"))))),
+        None => values.clone(),
+    };
+    let Request { method, path, query, headers, content_type, .. } = &call.request;
+    let body = call.request.tree(&values).unwrap_or_else(|_| call.request.written_tree());
+    let mut what = json!({
+        "integration": call.integration,
+        "method": method.as_str(),
+        "path": path.render_from(&open).unwrap_or_else(|_| path.written().to_owned()),
+        "body": body,
+    });
+    // What a request does not have is not part of the hash: a plan that was approved stays so.
+    let fields = |of: Vec<(&str, &Body)>| -> Map<String, Value> {
+        of.into_iter().map(|(name, body)| (name.to_owned(), filled(body, &open))).collect()
+    };
+    for (name, of) in [("query", fields(query.iter().collect())), ("headers", fields(headers.iter().collect()))] {
+        if !of.is_empty() {
+            what[name] = Value::Object(of);
+        }
+    }
+    if call.request.format() != Format::Json {
+        what["format"] = json!(call.request.format().as_str());
+    }
+    if let Some(content_type) = content_type {
+        what["content_type"] = json!(content_type.as_str());
+    }
+    what
+}
+
+fn filled(body: &Body, values: &Values) -> Value {
+    body.render_unless_omitted(values).map_or_else(|_| body.written().clone(), Option::unwrap_or_default)
 }

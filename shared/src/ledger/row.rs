@@ -388,6 +388,7 @@ impl Row {
             enrich: Value::Object(self.enrich.clone()),
             flow: json!({"name": event.flow, "version": event.version}),
             now: self.received_at.to_string(),
+            ..Scope::of(&event.payload)
         }
     }
 
@@ -416,6 +417,15 @@ impl Row {
         } else {
             reason
         }
+    }
+
+    /// The values that are kept of partners' answers: results and enrichments.
+    pub fn kept_values(&self) -> impl Iterator<Item = &Value> {
+        let results = self.effects.values().filter_map(|entry| match &entry.progress {
+            Progress::Done { result } => Some(result),
+            _ => None,
+        });
+        results.chain(self.enrich.values())
     }
 
     pub(super) fn note(&mut self, at: Timestamp, what: impl Into<String>) {

@@ -155,6 +155,11 @@ impl ModelLedger {
         places.map(|((place, id), wake)| InLine { place: *place, id: id.clone(), wake: *wake }).collect()
     }
 
+    /// Keeps a row for people, as that of an earlier event of its key.
+    pub fn put_aside(&self, row: &Row) {
+        locked(&self.table).older.entry(row.id.clone()).or_default().insert(0, row.clone());
+    }
+
     /// Writes a row under no condition, as no adapter does.
     pub fn overwrite(&self, row: &Row) {
         locked(&self.table).write(row, self.format);

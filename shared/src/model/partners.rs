@@ -39,6 +39,7 @@ pub struct ModelPartners {
 struct State {
     script: VecDeque<Script>,
     failing: BTreeSet<String>,
+    never_taken: BTreeSet<String>,
     down: bool,
     calls: Vec<(Timestamp, PartnerRequest)>,
 }
@@ -59,6 +60,11 @@ impl ModelPartners {
         locked(&self.state).failing.extend(paths.iter().map(|path| (*path).to_owned()));
     }
 
+    /// Fails every call to this path with 503.
+    pub fn never_take(&self, path: &str) {
+        locked(&self.state).never_taken.insert(path.to_owned());
+    }
+
     /// Lets every call fail with 503, or no call any more.
     pub fn set_down(&self, down: bool) {
         locked(&self.state).down = down;
@@ -76,7 +82,8 @@ impl Partners for ModelPartners {
         let timeout = request.timeout;
         let (script, number) = {
             let mut state = locked(&self.state);
-            let fails = state.failing.remove(&request.path) || state.down;
+            let once = state.failing.remove(&request.path);
+            let fails = once || state.down || state.never_taken.contains(&request.path);
             state.calls.push((self.clock.now(), request));
             let script = if fails { Some(Script::Status(503)) } else { state.script.pop_front() };
             (script.unwrap_or(Script::Status(200)), state.calls.len())

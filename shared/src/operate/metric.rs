@@ -40,6 +40,8 @@ pub enum Fact<'f> {
     OverlongTimeout(&'f str),
     /// A row of the ledger cannot be read, or takes no more.
     Unreadable,
+    /// The ledger does not take the payload of an event.
+    NotKept,
     /// A message was left alone, because its container never read the switchboard.
     StoodStill,
     /// The newest switchboard cannot be used: the last good one stays in force.
@@ -72,7 +74,7 @@ impl Fact<'_> {
             Fact::Called(integration, ..) | Fact::Breaker(integration, _) | Fact::OverlongTimeout(integration) => {
                 vec![("Integration", integration)]
             }
-            Fact::BadSwitchboard | Fact::NewerFormat | Fact::StoodStill | Fact::Unreadable => vec![],
+            Fact::BadSwitchboard | Fact::NewerFormat | Fact::StoodStill | Fact::Unreadable | Fact::NotKept => vec![],
         }
     }
 
@@ -98,6 +100,7 @@ impl Fact<'_> {
             Fact::Breaker(_, BreakerChange::Closed) => vec![one("BreakerClosed")],
             Fact::OverlongTimeout(_) => vec![one("TimeoutTooLong")],
             Fact::Unreadable => vec![one("UnreadableRows")],
+            Fact::NotKept => vec![one("PayloadsNotKept")],
             Fact::StoodStill => vec![one("StoodStill")],
             Fact::BadSwitchboard => vec![one("BadSwitchboard")],
             Fact::NewerFormat => vec![one("NewerFormat")],

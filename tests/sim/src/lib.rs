@@ -86,8 +86,8 @@
 //!
 //! What the numbers assume: clocks of two containers differ by a second at most (`faults::MAX_SKEW` each
 //! way), a partner does what it did not answer to within six seconds, so that a flow's `lookup.after` is longer, a
-//! client that stood still past its time-out does not send any more, and a flow gives up on an event after an hour or
-//! so (`RunSetup::rest_within`).
+//! client that stood still past its time-out does not send any more, and a flow gives up on an event after a day at
+//! most (`RunSetup::rest_within`).
 //!
 //! # To add
 //!

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
+use shared::effects::body::RequestBody;
 use shared::effects::request::PartnerRequest;
 use shared::flows::{AnswerPlace, Effect, Flows, Guarantee, Integration};
 
@@ -214,10 +215,12 @@ impl Partner {
         let partner = self.integration(&request.integration);
         let key = partner.and_then(|partner| header(&partner.idempotency_header));
         let trace = header("traceparent").and_then(|value| value.split('-').nth(1).map(str::to_owned));
-        let buttons = request.body.as_ref().map(|body| &body["blocks"][3]["elements"]);
-        let question = buttons.and_then(|buttons| buttons[0]["value"].as_str()).map(str::to_owned);
+        let body = request.json();
+        let button = body.as_ref().map(|body| &body["blocks"][3]["elements"][0]["value"]);
+        let question = button.and_then(Value::as_str).map(str::to_owned);
         let (integration, path) = (request.integration.clone(), request.path.clone());
-        let asked = format!("{} {path} {}", request.method, request.body.as_ref().unwrap_or(&Value::Null));
+        let text = request.body.as_ref().map_or("null".into(), RequestBody::text);
+        let asked = format!("{} {path} {text}", request.method);
         Arrival { integration, path, key, trace: trace.unwrap_or_default(), question, request: asked, late: false }
     }
 
@@ -308,7 +311,7 @@ impl Partner {
     /// The longest that a partner takes to do what it did not answer to, and then to let a lookup find it: together as
     /// long as every `lookup.after` allows, by more than clocks differ.
     pub(crate) fn latest(&self, integration: &str) -> Duration {
-        let settling = self.effects(integration).filter_map(|effect| Some(effect.lookup.as_ref()?.after)).min();
+        let settling = self.effects(integration).filter_map(Effect::asked_after).min();
         settling.map_or(LATEST, |after| (after.saturating_sub(CLOCKS) / 2).max(LATEST))
     }
 
@@ -341,12 +344,12 @@ impl Partner {
     fn body(&self, integration: &str, id: &str) -> Value {
         let mut body = json!({"ok": true});
         for effect in self.effects(integration) {
-            let found = effect.lookup.iter().map(|lookup| lookup.found.as_str());
+            let found = effect.lookup.iter().map(|lookup| lookup.found.pointer());
             let kept = effect.result.values().filter_map(|result| match &result.at {
                 AnswerPlace::Pointer(pointer) => Some(pointer.as_str()),
                 AnswerPlace::Expression(_) => None,
             });
-            for pointer in kept.chain(found) {
+            for pointer in kept.chain(found.flatten()) {
                 plant(&mut body, pointer, id);
             }
         }

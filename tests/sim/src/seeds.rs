@@ -17,9 +17,10 @@ use crate::run::{RunSetup, Simulation};
 use crate::scenario::FlowsVersion;
 use crate::senders::Sender;
 
-/// After the last fault everything is at rest within this time: a flow gives up on an event after an
-/// hour, and some waits may be added to that.
-const REST_WITHIN: Duration = Duration::from_secs(4 * 3600);
+/// After the last fault everything is at rest within this time. A flow gives up on an event after its `max_age`, a day at
+/// most: so long, an event waits alone for a partner that answers it, and nobody else, with failures. The schedule may
+/// replay it after that, until the partner forgets our key.
+const REST_WITHIN: Duration = Duration::from_secs(60 * 3600);
 
 /// How long a mapping takes to notice a message, at most: one that polls now and then, and one that is busy.
 const SLACK: Duration = Duration::from_millis(400);

@@ -12,7 +12,9 @@ use shared::base::document::DocumentStore;
 use shared::effects::cap::Caps;
 use shared::effects::contact::Contacts;
 use shared::effects::enrichment::Findings;
+use shared::effects::invocation::TeamFunctions;
 use shared::effects::request::Partners;
+use shared::effects::token::{TokenStore, Tokens};
 use shared::ledger::batch::Batches;
 use shared::ledger::queue::{DeadLetters, Queue, Ticks, Visibility};
 use shared::ledger::{Admissions, Claims, Lines, Records, Rows};
@@ -20,8 +22,8 @@ use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Breakers, Gate, Slots};
 use shared::limits::rates::{Limiter, Limits};
 use shared::model::{
-    ModelBudgets, ModelCaps, ModelContacts, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelMetrics,
-    ModelPlaces, ModelPressure, ModelQueue, ModelSecrets, ModelWindows,
+    ModelBudgets, ModelCaps, ModelContacts, ModelCrypto, ModelDocument, ModelLatest, ModelLedger, ModelLimits,
+    ModelMetrics, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets, ModelTokens, ModelWindows,
 };
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::{Board, Switchboard};
@@ -29,7 +31,9 @@ use shared::operate::switchboard::{Board, Switchboard};
 use crate::containers::{LEASE, PROCESSOR_TIMEOUT};
 use crate::mutation::Mutation;
 use crate::partner::{OpeningConduct, Partner};
-use crate::ports::{Seat, SimBoard, SimLedger, SimPartners, SimQueue, SimTables, SimWindows, SkewedClock};
+use crate::ports::{
+    Seat, SimBoard, SimFunctions, SimLedger, SimPartners, SimQueue, SimTables, SimWindows, SkewedClock,
+};
 use crate::scenario::FlowsVersion;
 
 /// Everything outside of the containers.
@@ -52,6 +56,7 @@ pub struct Models {
     pub(crate) latest: ModelLatest,
     pub(crate) batches: ModelDocument<Batches>,
     pub(crate) secrets: ModelSecrets,
+    pub(crate) tokens: ModelTokens,
     pub(crate) partner: Arc<Partner>,
 }
 
@@ -103,8 +108,12 @@ pub struct ContainerPorts {
     pub caps: Box<dyn Caps>,
     /// What was applied last.
     pub latest: Box<dyn Latest>,
+    /// The tokens that containers share.
+    pub tokens: Box<dyn TokenStore>,
     /// The partners.
     pub partners: Box<dyn Partners>,
+    /// The team's own functions.
+    pub functions: Box<dyn TeamFunctions>,
 }
 
 /// What a container is started with.
@@ -127,7 +136,7 @@ impl ContainerStart {
     }
 
     fn tables(&self) -> SimTables {
-        let Models { limits, pressure, budgets, caps, board, contacts, latest, batches, secrets, .. } =
+        let Models { limits, pressure, budgets, caps, board, contacts, latest, batches, secrets, tokens, .. } =
             self.models.clone();
         let caps = caps.in_format(self.format);
         SimTables {
@@ -141,6 +150,7 @@ impl ContainerStart {
             latest,
             batches,
             secrets,
+            tokens,
         }
     }
 
@@ -176,7 +186,9 @@ impl ContainerStart {
             boards: Box::new(tables.clone()),
             contacts: Box::new(tables.clone()),
             caps: Box::new(tables.clone()),
-            latest: Box::new(tables),
+            latest: Box::new(tables.clone()),
+            tokens: Box::new(tables),
+            functions: Box::new(SimFunctions(partners.clone())),
             partners: Box::new(partners),
         };
         (self.mutation.ports)(ports, models)
@@ -223,7 +235,9 @@ impl ContainerStart {
             budgets: ports.budgets,
             gate: Gate::new(ports.partner_limits, ports.slots, ports.breakers, Box::new(chance.clone())),
             secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
+            tokens: Tokens::new(ports.tokens, Box::new(ModelCrypto)),
             partners: ports.partners,
+            functions: ports.functions,
             sleep: Box::new(self.seat.clone()),
             clock: Box::new(self.clock()),
             chance: Box::new(chance),
@@ -238,6 +252,7 @@ impl ContainerStart {
             depths: Box::new(self.models.events.clone()),
             records: ports.records,
             lines: ports.lines,
+            metrics: Box::new(ModelMetrics::default()),
             breakers: ports.breakers,
             queue: ports.queue,
             boards: ports.boards,

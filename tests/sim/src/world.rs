@@ -9,7 +9,7 @@ use shared::base::time::Timestamp;
 use shared::flows::Flows;
 use shared::model::{
     ModelBudgets, ModelCaps, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
-    ModelSecrets, ModelWindows,
+    ModelSecrets, ModelTokens, ModelWindows,
 };
 
 use crate::containers::{Container, Invocation, InvocationEnd, LoadedFunction, VISIBILITY};
@@ -65,6 +65,7 @@ impl SimWorld {
             pressure: ModelPressure::default(),
             budgets: ModelBudgets::default(),
             latest: ModelLatest::default(),
+            tokens: ModelTokens::default(),
             board: ModelDocument::default(),
             contacts: setup.scenario.known_contacts(),
             secrets: secrets(&versions),

@@ -188,7 +188,7 @@ async fn an_operator_answers_and_drops_what_was_shown() {
 #[ignore = "needs the local cloud: make test"]
 async fn an_operator_s_word_on_an_effect_is_gone_by() {
     let system = System::take().await;
-    system.tell_partner(json!({"mode": "status", "status": 500})).await;
+    system.tell_partner(json!({"mode": "status", "status": 400})).await;
     let id = system.post(&new_lead("resolved")).await.id();
     system.until_parked(&id).await;
     system.tell_partner(json!({"mode": "ok"})).await;

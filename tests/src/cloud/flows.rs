@@ -7,6 +7,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::answers::DoubtfulEvent;
 use super::new_lead;
 use super::system::System;
 use crate::fixtures::{by_ada, lead_of, payload};
@@ -146,7 +147,7 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     system.until(&warm, "succeeded").await;
 
     system.operate(by_ada(json!({"op": "pause", "flow": "lead-routing"}))).await;
-    let policy = json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 1}});
+    let policy = json!({"op": "policy", "flow": "doubts", "retry": {"max_attempts": 1}});
     system.operate(by_ada(policy)).await;
     let careful = json!({"op": "safe_mode", "flow": "cart-recovery", "for": "10m"});
     let status = system.operate(by_ada(careful)).await;
@@ -165,12 +166,15 @@ async fn switches_are_in_force_within_seconds_with_no_deploy_and_no_restart() {
     assert_eq!((emails.len(), &emails[0]["body"]["template"]), (1, &json!("cart-reminder")));
     assert_eq!(system.calls_of("discounts").await.len(), 0, "no codes in safe mode");
 
-    system.tell_partner(json!({"mode": "status", "status": 429})).await;
     system.operate(by_ada(json!({"op": "resume", "flow": "lead-routing"}))).await;
-    let line = system.until_parked(&paused).await;
+    system.until(&paused, "succeeded").await;
+
+    system.tell("doubt-native", json!({"mode": "status", "status": 429})).await;
+    let throttled = DoubtfulEvent::post(&system, "plain", "native").await;
+    let line = system.until_parked(&throttled.id).await;
     assert_eq!((&line["reason"], &line["attempts"]), (&json!("attempts_spent"), &json!(1)), "the policy is in force");
 
-    system.operate(by_ada(json!({"op": "policy", "flow": "lead-routing", "retry": {}}))).await;
+    system.operate(by_ada(json!({"op": "policy", "flow": "doubts", "retry": {}}))).await;
     let off = system.operate(by_ada(json!({"op": "safe_mode", "flow": "cart-recovery", "for": "0s"}))).await;
     let newest = &off["board"]["turned"][0];
     assert_eq!((&newest["what"], &newest["by"]), (&json!("safe mode off"), &json!("ada")), "{off}");

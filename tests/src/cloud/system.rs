@@ -58,8 +58,13 @@ impl System {
             secret: Secret::new(variable("LEDGERLINE_SECRET")),
             _turn: turn,
         };
-        system.control("DELETE", "/_control", String::new()).await;
+        system.forget_partners().await;
         system
+    }
+
+    /// Lets the partners be well, and forget everything.
+    pub(crate) async fn forget_partners(&self) {
+        self.control("DELETE", "/_control", String::new()).await;
     }
 
     pub(crate) fn now(&self) -> i64 {
@@ -106,7 +111,12 @@ impl System {
     }
 
     pub(crate) async fn tell_partner(&self, behaviour: Value) {
-        let answer = self.control("PUT", "/_control/crm", behaviour.to_string()).await;
+        self.tell("crm", behaviour).await;
+    }
+
+    /// Tells the stub how to behave as this integration.
+    pub(crate) async fn tell(&self, integration: &str, behaviour: Value) {
+        let answer = self.control("PUT", &format!("/_control/{integration}"), behaviour.to_string()).await;
         assert!(answer.status < 300, "{}", answer.body);
     }
 
@@ -155,6 +165,14 @@ impl System {
         match self.lambda.invoke(&self.replay, operation).await.expect("the emulator answers") {
             InvocationOutcome::Answered(answer) => Ok(answer),
             other => Err(json!(other)),
+        }
+    }
+
+    /// Invokes any function, and gives its answer.
+    pub(crate) async fn invoke(&self, function: String, event: &Value) -> Value {
+        match self.lambda.invoke(&function, event).await.expect("the emulator answers") {
+            InvocationOutcome::Answered(answer) => answer,
+            other => panic!("{function}: {}", json!(other)),
         }
     }
 

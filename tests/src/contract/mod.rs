@@ -17,6 +17,8 @@ mod races;
 mod secrets;
 mod storm;
 mod switchboard;
+mod token_crypto;
+mod tokens;
 mod windows;
 
 /// Runs each of a module's functions once over its `model()` and once over its `emulator()`.

@@ -4,8 +4,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use shared::adapters::aws::{DynamoPressure, aws};
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::limits::pressure::{BreakerState, Breakers, Phase, SlotLeases, Slots, Swapped, TakeSlot, Taken};
+use shared::limits::pressure::{
+    BreakerState, Breakers, FailureRun, Phase, SlotLeases, Slots, Swapped, TakeSlot, Taken,
+};
 use shared::model::ModelPressure;
 
 use super::on_model_and_emulator;
@@ -144,7 +147,9 @@ async fn a_hundred_leases_lapse_at_once(slots: impl Slots) {
 }
 
 fn open(version: u64) -> BreakerState {
-    BreakerState { version, phase: Phase::Open { until: at(15) }, slow_until: at(30) }
+    let only = Some(EventId::named("an event"));
+    let failing = Some(FailureRun { since: at(1), last: at(9), calls: 3, only });
+    BreakerState { version, phase: Phase::Open { until: at(15) }, slow_until: at(30), failing, answered_at: at(1) }
 }
 
 async fn a_breaker_that_nobody_wrote_is_unknown(breakers: impl Breakers) {

@@ -10,9 +10,10 @@ use futures::future::join;
 use processor::{MessageFate, Processor, process, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
+use shared::adapters::AwsLcCrypto;
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
-    DynamoPressure, DynamoWindows, SqsDeadLetters, SqsEvents, aws,
+    DynamoPressure, DynamoTokens, DynamoWindows, LambdaFunctions, SqsDeadLetters, SqsEvents, aws,
 };
 use shared::adapters::machine::{SystemChance, SystemClock};
 use shared::arrival::event::Event;
@@ -20,9 +21,11 @@ use shared::arrival::key::Names;
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
+use shared::effects::body::RequestBody;
 use shared::effects::enrichment::Findings;
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
+use shared::effects::token::Tokens;
 use shared::flows::{Flows, PartnerAnswer};
 use shared::ledger::queue::Queue;
 use shared::ledger::queue::Received;
@@ -100,7 +103,8 @@ impl Partners for Partner {
 
 impl Desk {
     fn take(&mut self, request: &PartnerRequest) -> (PartnerAnswer, Duration) {
-        let what = format!("{} {} {}", request.method, request.path, request.body.clone().unwrap_or_default());
+        let body = request.body.as_ref().map_or("null".into(), RequestBody::text);
+        let what = format!("{} {} {body}", request.method, request.path);
         self.log.push(what.clone());
         let answer = |status, body: Value| PartnerAnswer { status, body: Some(body), ..PartnerAnswer::default() };
         if request.method == "GET" {
@@ -154,6 +158,7 @@ impl Arena {
             ),
             secrets: Box::new(CachedSecrets::new(secrets, SystemClock)),
             partners: Box::new(self.partner.clone()),
+            functions: Box::new(LambdaFunctions::new(&aws)),
             boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
             caps: Box::new(DynamoCaps::new(DynamoLedger::new(&aws, table("LEDGER")), table("LIMITS"))),
             records: Box::new(self.ledger.clone()),
@@ -161,6 +166,7 @@ impl Arena {
             queue: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
             told: Default::default(),
             found: Findings::default(),
+            tokens: Tokens::new(Box::new(DynamoTokens::new(&aws, table("LIMITS"))), Box::new(AwsLcCrypto)),
             places: None,
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),
@@ -322,6 +328,7 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         ticks: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         visibility: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, table("LIMITS")))),
+        metrics: Box::new(ModelMetrics::default()),
         chance: Box::new(SystemChance),
         sleep: Box::new(SystemClock),
         flows: arena.flows.clone(),

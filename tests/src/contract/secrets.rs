@@ -23,6 +23,7 @@ on_model_and_emulator!(
     every_secret_of_a_path_is_read,
     nothing_at_a_path_is_an_empty_list,
     neighbours_and_what_is_below_are_not_read,
+    a_secret_variable_is_no_secret_of_its_integration,
 );
 
 async fn read(store: &impl Store, path: &str) -> Vec<String> {
@@ -50,6 +51,14 @@ async fn neighbours_and_what_is_below_are_not_read(store: impl Store) {
     store.put("sources/web-forms", "current", "a neighbour's").await;
     store.put("sources/web/below", "current", "nobody's").await;
     assert_eq!(read(&store, "sources/web").await, ["ours"]);
+}
+
+async fn a_secret_variable_is_no_secret_of_its_integration(store: impl Store) {
+    store.put("integrations/crm", "2026-11", "the token").await;
+    store.put("integrations/crm/vars/hook", "2026-12", "the hook").await;
+    assert_eq!(read(&store, "integrations/crm").await, ["the token"]);
+    assert_eq!(read(&store, "integrations/crm/vars/hook").await, ["the hook"]);
+    assert_eq!(read(&store, "integrations/crm/vars").await, Vec::<String>::new());
 }
 
 pub(super) fn model() -> ModelSecrets {

@@ -45,7 +45,7 @@ fn target() {
         let text = spoiled.text(&SEEDS, WORDS);
         let headers = [("retry-after".to_owned(), text.clone())].into();
         let answer = PartnerAnswer { status: 429, headers, body: None };
-        let Outcome::Retryable { retry_after, .. } = classify(Ok(answer), &flows, effect, Guarantee::None, now) else {
+        let Outcome::Retryable { retry_after, .. } = classify(&Ok(answer), &flows, effect, Guarantee::None, now) else {
             panic!("429 is not retryable");
         };
         if let Some(seconds) = digits(&text).filter(|seconds| *seconds <= EXACT) {

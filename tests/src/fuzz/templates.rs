@@ -90,7 +90,7 @@ fn target() {
     each(check!(), |event: &Event| {
         let payload = event.payload();
         let (effects, enrich, flow) = (json!({}), json!({}), json!({}));
-        let scope = Scope { event: &payload, effects, enrich, flow, now: String::new() };
+        let scope = Scope { effects, enrich, flow, ..Scope::of(&payload) };
         if let Ok(rendered) = body.render(&scope) {
             assert_shape(&tree, &rendered);
             assert_eq!(rendered["id"], payload["data"]["event_id"], "a value changed on its way");

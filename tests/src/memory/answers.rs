@@ -10,6 +10,7 @@ use shared::ledger::{Reason, State};
 use shared::model::Script;
 
 use super::effects::{accepted, asked, reason, replace_effects};
+use super::log::Log;
 use super::world::World;
 use crate::fixtures::{files, lead_of};
 
@@ -20,6 +21,9 @@ fn world(effect: &str, integration: &str) -> World {
     files[2].text = replace_effects(&files[2].text, &[("a", effect)]);
     World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
 }
+
+/// A partner whose events die when their attempts are spent, also if it may be down.
+const NO_BREAKER: &str = "  breaker: off\n";
 
 /// A question that a partner answers about the effect.
 const LOOKUP: &str = "lookup: {after: 5s, request: {path: '/find'}, found: /id}";
@@ -77,7 +81,7 @@ async fn a_doubtful_status_is_parked_where_nobody_can_know() {
 /// Stripe replays a saved 500 under the same key: repeating may never clear it up.
 #[tokio::test]
 async fn attempts_that_are_spent_in_doubt_park_as_unknown() {
-    let world = world("guarantee: native", "");
+    let world = world("guarantee: native", NO_BREAKER);
     world.partners.script(vec![Script::Status(500); 10]);
     let id = accepted(&world).await;
     world.drain().await;
@@ -93,6 +97,60 @@ async fn a_clear_failure_after_a_doubt_does_not_clear_the_doubt() {
     let id = accepted(&world).await;
     world.drain().await;
     assert_eq!(reason(&world, &id).await, Some(Reason::UnknownOutcome));
+}
+
+/// The effect of a partner that says what is wrong, and quotes whom it is about.
+#[tokio::test]
+async fn a_dead_letter_says_what_the_partner_said() {
+    let log = Log::capture();
+    let world = world("guarantee: none", "  error: {code: /code, message: /message}\n");
+    let message = "Property \"tier\" of Ada.Lovelace@example.com (+442079460018) does not exist";
+    world.partners.script([Script::Body(400, Some(json!({"code": "PROPERTY_DOESNT_EXIST", "message": message})))]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    let full = "answered 400 (PROPERTY_DOESNT_EXIST): Property \"tier\" of *** (***) does not exist";
+    let row = world.row(&id).await;
+    assert_eq!(row.death.as_ref().map(|death| death.error.as_str()), Some(full), "in the row and its letter");
+    assert_eq!(row.effects["a"].progress.error(), Some(full), "with its effect");
+    let lines: Vec<&str> = row.history.iter().map(|moment| moment.what.as_str()).collect();
+    assert!(lines.contains(&"a 1: answered 400 (PROPERTY_DOESNT_EXIST)"), "the history has the code: {lines:?}");
+    world.park().await;
+    let shown = handle(&world.replay, json!({"op": "show", "id": id})).await.to_string();
+    assert!(shown.contains("does not exist"), "operators see it: {shown}");
+    assert!(!log.text().contains("PROPERTY") && !log.text().contains("tier"), "no log has a word of it");
+}
+
+/// Whoever looks it up is told why the partner does not say.
+#[tokio::test]
+async fn a_lookup_that_is_refused_says_why() {
+    let world = world(&format!("guarantee: lookup, {LOOKUP}"), "");
+    world
+        .partners
+        .script([Script::Hang, Script::Body(403, Some(json!({"message": "the scope `history` is missing"})))]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    world.clock.advance(Duration::from_secs(10));
+    world.poll().await;
+    let row = world.row(&id).await;
+    let error = row.effects["a"].progress.error();
+    assert_eq!(error, Some("looked up: answered 403: the scope `history` is missing"));
+}
+
+/// The event comes back until the credentials are right, and its row does not grow by the partner's words.
+#[tokio::test]
+async fn rejected_credentials_are_explained_once() {
+    let world = world("guarantee: none", "");
+    world.partners.script(vec![Script::Body(403, Some(json!({"message": "scope contacts.write is missing"}))); 5]);
+    let id = accepted(&world).await;
+    for _ in 0..40 {
+        world.poll().await;
+        world.wake().await;
+        world.clock.advance(Duration::from_secs(60));
+    }
+    let row = world.row(&id).await;
+    let said = row.history.iter().filter(|moment| moment.what.contains("contacts.write")).count();
+    let rejected = row.history.iter().filter(|moment| moment.what.contains("credentials rejected")).count();
+    assert!(said == 1 && rejected > 1, "{:?}", row.history);
 }
 
 #[tokio::test]
@@ -278,7 +336,7 @@ async fn a_body_decides_where_the_table_reads_it() {
 /// A repetition is harmless only as long as nobody newer has written.
 #[tokio::test]
 async fn a_late_repetition_undoes_nothing() {
-    let world = world("guarantee: idempotent", "");
+    let world = world("guarantee: idempotent", NO_BREAKER);
     world.partners.script(vec![Script::Status(503); 3]);
     let older = world.post(&lead_of("older", "ada@example.com")).await.expect("a good lead").id;
     world.drain().await;

@@ -93,6 +93,7 @@ fn skeleton(page: &str) -> Vec<String> {
 async fn pages_of(text: &str) -> Vec<String> {
     let world = World::new();
     let (row, event) = hostile(text, text);
+    world.ledger.put_aside(&row);
     world.ledger.overwrite(&row);
     world.ledger.keep(&event, row.expires_at).await.expect("the model keeps it");
     let words = json!({"by": text, "reason": text, "for": text, "result": text, "filter_flow": text});
@@ -129,7 +130,7 @@ async fn a_hostile_text_in_any_field_stays_text() {
 
 #[tokio::test]
 async fn an_event_is_found_read_and_replayed() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let overview = page(&world, json!({})).await;
     assert!(overview.contains("<b>1</b> dead") && overview.contains("attempts_spent"), "{overview}");
@@ -152,7 +153,7 @@ async fn an_event_is_found_read_and_replayed() {
 
 #[tokio::test]
 async fn a_plan_is_applied_as_it_was_seen_or_not_at_all() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let event = page(&world, json!({"page": "event", "id": id})).await;
     let plan = page(&world, carried(&event, "Plan")).await;
@@ -188,7 +189,7 @@ async fn what_the_list_shows_is_planned_and_applied_together() {
 
 #[tokio::test]
 async fn a_button_of_a_page_that_is_out_of_date_is_refused() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let stale = page(&world, json!({"page": "event", "id": id})).await;
     press(&world, &stale, "Replay").await;
@@ -205,7 +206,7 @@ async fn a_button_of_a_page_that_is_out_of_date_is_refused() {
 
 #[tokio::test]
 async fn a_button_whose_work_may_be_done_does_not_say_that_it_is_not() {
-    let mut world = World::new();
+    let mut world = World::without_breaker();
     let id = parked(&world).await;
     let event = page(&world, json!({"page": "event", "id": id})).await;
     world.replay.queue = Box::new(OutOfService);
@@ -213,9 +214,28 @@ async fn a_button_whose_work_may_be_done_does_not_say_that_it_is_not() {
     assert!(lost.contains("No answer") && !lost.contains("Not done"), "{lost}");
 }
 
+/// The key was used again after its `ttl`. The past of the event is where people look for it, and nothing acts on it.
+#[tokio::test]
+async fn earlier_events_of_the_same_key_are_on_the_event_s_page() {
+    let world = World::new();
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    let alone = page(&world, json!({"page": "event", "id": id})).await;
+    assert!(!alone.contains("Earlier events"), "{alone}");
+    let first = world.row(&id).await.received_at.to_string();
+    world.clock.advance(std::time::Duration::from_secs(24 * 3600 + 1));
+    assert_eq!(world.post(&lead()).await.expect("the key is free").id, id);
+    for access in [Access::Operate, Access::Read] {
+        let page = call(&world, access, json!({"page": "event", "id": id}), json!({})).await;
+        let (_, earlier) = page.split_once("Earlier events of the same key").unwrap_or_else(|| panic!("{page}"));
+        assert!(earlier.contains(&first) && earlier.contains("crm 1: done"), "{earlier}");
+        assert!(!earlier.contains("cwdb-action"), "{earlier}");
+    }
+}
+
 #[tokio::test]
 async fn an_unsigned_button_is_refused() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let event = page(&world, json!({"page": "event", "id": id})).await;
     let refused = call(&world, Access::Operate, carried(&event, "Replay"), json!({"by": " "})).await;
@@ -225,7 +245,7 @@ async fn an_unsigned_button_is_refused() {
 
 #[tokio::test]
 async fn who_may_only_look_has_no_buttons_and_cannot_do_without() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let words = json!({"by": "eve", "reason": "because"});
     for params in [json!({}), json!({"page": "list"}), json!({"page": "event", "id": id})] {
@@ -245,7 +265,7 @@ async fn who_may_only_look_has_no_buttons_and_cannot_do_without() {
 
 #[tokio::test]
 async fn the_list_shows_what_is_asked_for() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     for (field, value, shown) in [
         ("filter_flow", "lead-routing", true),
@@ -351,7 +371,7 @@ async fn a_flow_is_paused_for_a_while_and_resumed() {
 /// Who came with an identity cannot sign with another's name.
 #[tokio::test]
 async fn who_lambda_says_it_is_goes_before_who_they_say_they_are() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let console = Console { replay: &world.replay, access: Access::Operate, endpoint: ARN, caller: Some("eu-1:eve") };
     serve(&console, json!({"op": "replay", "id": id, "by": "ada", "reason": "the CRM is back"}))

@@ -1,14 +1,16 @@
 //! What the intake accepts, and what it refuses.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use intake::Rejection;
-use serde_json::json;
+use intake::{Rejection, accept_batch};
+use serde_json::{Value, json};
 use shared::arrival::delivery::Delivery;
 use shared::base::machine::Clock;
+use shared::base::trace::Trace;
 use shared::ledger::State;
 
-use super::world::{World, signed, signed_bytes};
+use super::world::{World, flows_with, signed, signed_bytes};
 use crate::fixtures::{lead, lead_of};
 
 #[tokio::test]
@@ -133,4 +135,36 @@ async fn a_refusal_changes_nothing() {
 
 fn violation(pointer: &str, rule: &str) -> shared::flows::contract::SchemaViolation {
     shared::flows::contract::SchemaViolation { pointer: pointer.into(), rule: rule.into() }
+}
+
+/// A header names the whole batch, and each event in it by its place.
+#[tokio::test]
+async fn each_event_of_a_batch_under_one_idempotency_key_is_its_own() {
+    let keyed = |yaml: String| yaml.replace("key:\n  version: 1\n", "key:\n  version: 1\n  header: preferred\n");
+    let world = World::with(flows_with(keyed));
+    let under = |body: &Value, key: &str| {
+        let delivery = signed(body, world.clock.now().secs());
+        let signature = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
+        let signature = signature.map(|name| (name, delivery.headers.get(name).unwrap_or_default().to_owned()));
+        let headers = signature.into_iter().chain([("idempotency-key", key.to_owned())]).collect();
+        Delivery { headers, ..delivery }
+    };
+    let send = async |leads: &[Value], key: &str| {
+        let delivery = under(&json!(leads), key);
+        let results = accept_batch(&world.intake, delivery, Trace::start(1, 2, 3), world.clock.now()).await;
+        results.expect("a batch")
+    };
+    let leads =
+        [lead_of("evt_1", "a@example.com"), lead_of("evt_2", "b@example.com"), lead_of("evt_1", "a@example.com")];
+    let first: Vec<_> = send(&leads, "k-1").await.into_iter().map(|result| result.expect("accepted")).collect();
+    assert!(first.iter().all(|receipt| !receipt.replayed), "{first:?}");
+    let ids: BTreeSet<_> = first.iter().map(|receipt| receipt.id.clone()).collect();
+    assert_eq!(ids.len(), 3, "also where two are alike");
+
+    let again: Vec<_> = send(&leads, "k-1").await.into_iter().map(|result| result.expect("duplicates")).collect();
+    assert!(again.iter().zip(&first).all(|(again, first)| again.replayed && again.id == first.id), "{again:?}");
+    let swapped = send(&[leads[1].clone(), leads[0].clone()], "k-1").await;
+    assert!(swapped.iter().all(|result| *result == Err(Rejection::KeyReused)), "{swapped:?}");
+    let alone = world.deliver(under(&leads[0], "k-1")).await.expect("a good lead");
+    assert!(!alone.replayed && !ids.contains(&alone.id), "the header of one event is no batch's");
 }

@@ -110,7 +110,7 @@ async fn it_is_replayed_as_the_event_that_it_stands_for() {
     assert!(world.story(&event).await.contains(&"replay 1 by ada: the schema is right now".to_owned()));
     let calls = world.partners.calls();
     assert_eq!(calls.len(), 1);
-    assert_eq!(calls[0].1.body.as_ref().expect("a body")["campaign"], 4711, "it is kept exactly");
+    assert_eq!(calls[0].1.json().expect("a body")["campaign"], 4711, "it is kept exactly");
 
     let settled = world.row(&id).await;
     assert_eq!((settled.state, settled.listed), (State::Noop, None));

@@ -143,7 +143,7 @@ async fn a_batch_can_be_stopped_and_what_dies_again_is_left_alone() {
 
 #[tokio::test]
 async fn the_schedule_lets_questions_lapse_and_replays_what_may_have_healed() {
-    let world = World::new();
+    let world = World::without_breaker();
     world.partners.script(vec![Script::Status(429); 3]);
     let id = world.post(&lead_of("evt_1", "ada@example.com")).await.expect("a good lead").id;
     world.drain().await;
@@ -329,7 +329,7 @@ async fn the_schedule_opens_no_batch_for_what_is_stale() {
 /// Its calls may have happened, and its partner has forgotten our key: a replay would not call it.
 #[tokio::test]
 async fn a_plan_does_not_promise_what_the_processor_would_refuse() {
-    let world = World::new();
+    let world = World::without_breaker();
     world.partners.script(vec![Script::Status(500); 3]);
     let id = world.post(&lead_of("evt_1", "0@example.com")).await.expect("a good lead").id.to_string();
     world.drain().await;

@@ -32,7 +32,7 @@ async fn post(world: &World, campaign: &str) -> EventId {
 /// The campaigns that the partner was told of, in order.
 fn told(world: &World) -> Vec<Value> {
     let calls = world.partners.calls().into_iter();
-    calls.map(|(_, request)| request.body.expect("a body")["campaign"].clone()).collect()
+    calls.map(|(_, request)| request.json().expect("a body")["campaign"].clone()).collect()
 }
 
 /// The event's message that waits on the queue, as a dead letter with another campaign.
@@ -55,7 +55,7 @@ fn waiting(world: &World) -> Event {
 
 #[tokio::test]
 async fn a_partner_gets_what_the_plan_showed_whatever_a_sender_repeats() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = post(&world, "first").await;
     post(&world, "before the claim").await;
     assert_eq!(world.events.depth(), 2, "the claim decides between them");
@@ -87,7 +87,7 @@ async fn a_partner_gets_what_the_plan_showed_whatever_a_sender_repeats() {
 
     assert_eq!(world.row(&id).await.state, State::Succeeded);
     assert_eq!(told(&world), ["first"; 4]);
-    assert_eq!(world.partners.calls()[3].1.body, Some(shown));
+    assert_eq!(world.partners.calls()[3].1.json(), Some(shown));
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_sender_that_edits_loses_nothing_when_the_first_message_was_never_sent
 
 #[tokio::test]
 async fn a_letter_of_another_payload_buries_nothing() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = post(&world, "first").await;
     let event = waiting(&world);
     world.clock.advance(Duration::from_secs(200));

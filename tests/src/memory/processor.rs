@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
+use shared::arrival::signature::Secret;
 use shared::base::id::EventId;
 use shared::base::machine::Clock;
+use shared::effects::credentials::Credentials;
 use shared::flows::Flows;
 use shared::ledger::{Progress, Reason, Row, State};
 use shared::model::Script;
@@ -34,10 +36,10 @@ async fn one_effect_costs_two_writes_and_one_call() {
     let calls = world.partners.calls();
     let [(_, request)] = calls.as_slice() else { panic!("one call, not {}", calls.len()) };
     assert_eq!(request.path, "/leads/evt_1001");
-    assert_eq!(request.body.as_ref().map(|body| body["email"].clone()), Some(json!("Ada.Lovelace@example.com")));
+    assert_eq!(request.json().map(|body| body["email"].clone()), Some(json!("Ada.Lovelace@example.com")));
     assert!(request.headers.contains(&("Idempotency-Key".into(), format!("{id}/crm"))));
     assert!(request.headers.iter().any(|(name, value)| name == "traceparent" && value.contains(&world.trace_id())));
-    assert_eq!(request.bearer.as_ref().map(|token| token.expose()), Some("token"));
+    assert_eq!(request.credentials, Credentials::bearer(&Secret::new("token")));
 }
 
 #[tokio::test]
@@ -72,7 +74,7 @@ async fn a_transient_failure_is_tried_again_after_a_growing_delay() {
 
 #[tokio::test]
 async fn a_permanent_failure_stops_at_the_policy_and_becomes_a_letter_with_its_context() {
-    let world = World::new();
+    let world = World::without_breaker();
     world.partners.script(vec![Script::Status(429); 10]);
     let id = accepted(&world).await;
     world.drain().await;
@@ -273,6 +275,24 @@ async fn the_row_of_three_effects_stays_under_a_kilobyte() {
     world.drain().await;
     let size = serde_json::to_string(&world.row(&id).await).expect("JSON").len();
     assert!(size < 1024, "{size} bytes");
+}
+
+/// What a partner says costs a row at most this much, and only the row of an event that fails.
+#[tokio::test]
+async fn what_a_partner_says_adds_less_than_half_a_kilobyte_to_a_dead_row() {
+    let mut sizes = Vec::new();
+    for words in ["", "x"] {
+        let world = World::with(flows_with(|yaml| effects(&yaml, 6, "native")));
+        let failure = Script::Body(422, Some(json!({"message": words.repeat(2000)})));
+        world.partners.script(vec![Script::Status(200); 5]);
+        world.partners.script([failure]);
+        let id = accepted(&world).await;
+        world.drain().await;
+        let row = world.row(&id).await;
+        assert_eq!(death(&row).0, Reason::Terminal);
+        sizes.push(serde_json::to_string(&row).expect("JSON").len());
+    }
+    assert!(sizes[1] - sizes[0] < 512, "{sizes:?}");
 }
 
 /// The shipped flow with `n` effects of this guarantee.

@@ -38,7 +38,7 @@ async fn replay_it(world: &World, id: &EventId) -> Result<Value, String> {
 
 #[tokio::test]
 async fn a_dead_letter_is_listed_with_its_context() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     let [line] = list["parked"].as_array().expect("lines").as_slice() else { panic!("one line: {list}") };
@@ -56,7 +56,7 @@ async fn a_dead_letter_is_listed_with_its_context() {
 /// event is replayed: the old message claims nothing, and its letter is not taken for the replay's.
 #[tokio::test]
 async fn what_dies_again_beside_its_old_message_is_parked_again() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let event = world.ledger.payload(&id).expect("the payload is kept");
     let body = serde_json::to_string(&event).expect("an event is JSON");
@@ -75,7 +75,7 @@ async fn what_dies_again_beside_its_old_message_is_parked_again() {
 /// An operator's second click read the row before the first one's replay had run and died.
 #[tokio::test]
 async fn a_late_second_replay_does_not_take_the_payload_away() {
-    let mut world = World::new();
+    let mut world = World::without_breaker();
     let id = parked(&world).await;
     replay_it(&world, &id).await.expect("a replay");
     let row = world.row(&id).await;
@@ -89,7 +89,7 @@ async fn a_late_second_replay_does_not_take_the_payload_away() {
 
 #[tokio::test]
 async fn a_replay_inside_the_deduplication_window_really_runs() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let answer = replay_it(&world, &id).await.expect("a replay");
     assert_eq!(answer, json!({"id": id, "state": "queued", "replay": 1}));
@@ -124,7 +124,7 @@ async fn a_replay_calls_only_what_is_not_done() {
 
 #[tokio::test]
 async fn two_operators_make_one_replay() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     replay_it(&world, &id).await.expect("the first");
     let second = replay_it(&world, &id).await.expect_err("the second sees why not");
@@ -138,7 +138,7 @@ async fn two_operators_make_one_replay() {
 /// The crash between the row and the send: it stays listed, and the same request sends it.
 #[tokio::test]
 async fn a_replay_that_was_never_sent_is_seen_and_sent() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let row = world.row(&id).await;
     let next = row.clone().replayed(ADA, NOW).expect("it may be replayed");
@@ -173,7 +173,7 @@ async fn an_unknown_outcome_is_not_replayed() {
 
 #[tokio::test]
 async fn parking_the_same_letter_twice_changes_nothing() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let row = world.row(&id).await;
     let body = serde_json::to_string(&world.ledger.kept(&id).await.expect("kept").expect("a payload")).expect("JSON");
@@ -218,7 +218,7 @@ async fn letters_that_nobody_knows_are_kept_too() {
 /// Somebody decides by a page that is out of date.
 #[tokio::test]
 async fn a_decision_on_what_has_changed_since_is_refused() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let seen = operate(&world.replay, Operation::Show { id: id.clone() }).await.expect("a page");
     replay_it(&world, &id).await.expect("a replay");
@@ -281,7 +281,7 @@ async fn every_sample_is_understood() {
 /// the `id`, which a refusal never has.
 #[tokio::test]
 async fn a_refusal_is_told_from_an_answer() {
-    let world = World::new();
+    let world = World::without_breaker();
     let id = parked(&world).await;
     let page = handle(&world.replay, json!({"op": "show", "id": id})).await;
     assert_eq!((&page["id"], &page["error"]), (&json!(id), &json!("answered 429")));
@@ -306,7 +306,7 @@ async fn a_refusal_is_told_from_an_answer() {
 /// The row was written, and then the queue took nothing. Whoever hears "refused" would not look.
 #[tokio::test]
 async fn what_is_out_of_reach_is_told_from_what_is_refused() {
-    let mut world = World::new();
+    let mut world = World::without_breaker();
     let id = parked(&world).await;
     let plan = handle(&world.replay, json!({"op": "plan", "ids": [id]})).await;
     world.replay.queue = Box::new(OutOfService);
@@ -344,7 +344,7 @@ async fn an_answer_that_could_not_be_sent_on_is_told_as_one() {
 /// Nobody reads the answer: an invocation that fails is asked again, and an alarm sees it.
 #[tokio::test]
 async fn a_schedule_that_could_not_be_kept_fails_as_an_invocation() {
-    let mut world = World::new();
+    let mut world = World::without_breaker();
     let id = parked(&world).await;
     world.replay.queue = Box::new(OutOfService);
     replay_it(&world, &id).await.expect_err("it is queued, and nothing took it");

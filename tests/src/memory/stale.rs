@@ -8,11 +8,11 @@ use shared::base::id::EventId;
 use shared::ledger::{Reason, Row, State};
 use shared::model::Script;
 
-use super::world::{World, flows_with};
+use super::world::{World, flows_without_breaker};
 use crate::fixtures::lead_of;
 
 fn latest_wins() -> World {
-    World::with(flows_with(|yaml| yaml.replace("\nttl:", "\nlatest_wins: true\nttl:")))
+    World::with(flows_without_breaker(|yaml| yaml.replace("\nttl:", "\nlatest_wins: true\nttl:")))
 }
 
 async fn post(world: &World, name: &str) -> EventId {

@@ -107,7 +107,7 @@ async fn a_paused_integration_holds_back_its_own_effects_only() {
 
 #[tokio::test]
 async fn an_operator_changes_the_policy_without_a_deploy() {
-    let world = World::new();
+    let world = World::without_breaker();
     operate(&world, by_ada(json!({"op": "policy", "flow": "lead-routing", "retry": {"max_attempts": 5}}))).await;
     world.partners.script(vec![Script::Status(429); 10]);
     let id = world.post(&lead()).await.expect("accepted").id;

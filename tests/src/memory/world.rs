@@ -6,6 +6,7 @@ use intake::{Intake, Receipt, Rejection, accept, accept_batch};
 use processor::{Processor, process_batch};
 use replay::{Operation, Replay, operate, park_batch};
 use serde_json::Value;
+use shared::adapters::AwsLcCrypto;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::secrets::CachedSecrets;
 use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
@@ -14,15 +15,16 @@ use shared::base::id::EventId;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
 use shared::effects::enrichment::Findings;
+use shared::effects::token::Tokens;
 use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows};
 use shared::ledger::{Row, Rows, WaitsFor};
 use shared::limits::pressure::Gate;
 use shared::limits::rates::Limiter;
 use shared::model::{
-    Delivered, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelDocument, ModelLatest,
-    ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue, ModelSecrets,
-    ModelWindows,
+    Delivered, ModelBudgets, ModelCaps, ModelChance, ModelClock, ModelContacts, ModelDocument, ModelFunctions,
+    ModelLatest, ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue,
+    ModelSecrets, ModelTokens, ModelWindows,
 };
 use shared::operate::switchboard::{Board, Switchboard};
 
@@ -47,12 +49,14 @@ pub(crate) struct World {
     pub(crate) events: ModelQueue,
     pub(crate) dead_letters: ModelQueue,
     pub(crate) partners: ModelPartners,
+    pub(crate) functions: ModelFunctions,
     pub(crate) limits: ModelLimits,
     pub(crate) pressure: ModelPressure,
     pub(crate) board: ModelDocument<Board>,
     pub(crate) metrics: ModelMetrics,
     pub(crate) contacts: ModelContacts,
     pub(crate) secrets: ModelSecrets,
+    pub(crate) tokens: ModelTokens,
     pub(crate) intake: Intake,
     pub(crate) processor: Processor,
     pub(crate) replay: Replay,
@@ -63,6 +67,12 @@ impl World {
         Self::with(crate::fixtures::plain_flows())
     }
 
+    /// The same with a partner that has no breaker: an event dies when its attempts are spent, though its partner may be
+    /// down.
+    pub(crate) fn without_breaker() -> Self {
+        Self::with(flows_without_breaker(|yaml| yaml))
+    }
+
     pub(crate) fn with(flows: Flows) -> Self {
         let clock = ModelClock::at(NOW);
         let chance = ModelChance::seeded(7);
@@ -71,12 +81,14 @@ impl World {
         let dead_letters = ModelQueue::new(clock.clone(), VISIBILITY);
         let events = ModelQueue::new(clock.clone(), VISIBILITY).redrive_to(dead_letters.clone(), MAX_RECEIVES);
         let partners = ModelPartners::new(clock.clone());
+        let functions = ModelFunctions::new(clock.clone());
         let limits = ModelLimits::default();
         let pressure = ModelPressure::default();
         let board = ModelDocument::default();
         let metrics = ModelMetrics::default();
         let contacts = ModelContacts::default();
         let secrets = ModelSecrets::default();
+        let tokens = ModelTokens::default();
         secrets.put("sources/web-forms", SECRET);
         secrets.put("receipts/web-forms", RECEIPTS_TOKEN);
         secrets.put("sources/storefront", SECRET);
@@ -113,6 +125,7 @@ impl World {
             queue: Box::new(events.clone()),
             told: Default::default(),
             found: Findings::default(),
+            tokens: Tokens::new(Box::new(tokens.clone()), Box::new(AwsLcCrypto)),
             places: Some(Box::new(ModelPlaces)),
             contacts: Box::new(contacts.clone()),
             metrics: Box::new(metrics.clone()),
@@ -127,6 +140,7 @@ impl World {
             dead_letters: Box::new(dead_letters.clone()),
             secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
             partners: Box::new(partners.clone()),
+            functions: Box::new(functions.clone()),
             sleep: Box::new(clock.clone()),
             clock: Box::new(clock.clone()),
             chance: Box::new(chance),
@@ -145,6 +159,7 @@ impl World {
             ticks: Box::new(dead_letters.clone()),
             visibility: Box::new(dead_letters.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),
+            metrics: Box::new(metrics.clone()),
             chance: Box::new(ModelChance::seeded(11)),
             sleep: Box::new(clock.clone()),
             flows: processor.flows.clone(),
@@ -157,12 +172,14 @@ impl World {
             events,
             dead_letters,
             partners,
+            functions,
             limits,
             pressure,
             board,
             metrics,
             contacts,
             secrets,
+            tokens,
             intake,
             processor,
             replay,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::fixtures::root;
 
 fn read(path: &str) -> String {
@@ -193,4 +195,17 @@ fn every_python_package_is_known_by_its_hash() {
     }
     let pip = std::fs::read_to_string(folder.join("src/tools.rs")).expect("the installer");
     assert!(pip.contains("\"--require-hashes\""), "pip checks them");
+}
+
+/// Nor does npm: the compiler of the sample in TypeScript, from whatever registry it is configured with.
+#[test]
+fn every_npm_package_is_known_by_its_hash() {
+    let lock: Value = serde_json::from_str(&read("infra/samples/invoke-typescript/package-lock.json")).expect("JSON");
+    let packages = lock["packages"].as_object().expect("packages");
+    let installed: Vec<_> = packages.iter().filter(|(path, _)| !path.is_empty()).collect();
+    assert!(installed.iter().any(|(path, _)| path.ends_with("/typescript")), "{installed:?}");
+    for (path, package) in installed {
+        assert!(package["integrity"].as_str().is_some_and(|hash| hash.starts_with("sha512-")), "{path}");
+        assert_eq!(package.get("resolved"), None, "{path} names a registry");
+    }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use shared::adapters::HttpPartners;
 use shared::arrival::signature::Secret;
+use shared::effects::body::RequestBody;
+use shared::effects::credentials::Credentials;
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
 use shared::flows::Flows;
@@ -109,8 +111,8 @@ pub(super) fn request(base_url: &str, path: &str) -> PartnerRequest {
         base_url: base_url.to_owned(),
         path: path.to_owned(),
         headers: vec![("Idempotency-Key".into(), "evt/crm".into())],
-        bearer: Some(Secret::new("t0ken")),
-        body: Some(json!({"note": "x\r\nX-Admin: 1"})),
+        credentials: Credentials::bearer(&Secret::new("t0ken")),
+        body: Some(RequestBody::of_json(&json!({"note": "x\r\nX-Admin: 1"}))),
         timeout: Duration::from_secs(10),
     }
 }
@@ -159,14 +161,14 @@ async fn a_value_adds_no_header_and_no_second_request() {
     let question = asked.recv().await.expect("it was asked").to_lowercase();
     let (head, body) = question.split_once("\r\n\r\n").expect("a head");
     let names: Vec<&str> = head.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
-    let expected = ["idempotency-key", "authorization", "content-type", "content-length", "host"];
+    let expected = ["user-agent", "idempotency-key", "authorization", "content-type", "content-length", "host"];
     assert!(names.iter().all(|name| expected.contains(name)) && names.len() == expected.len(), "{names:?}");
     assert_eq!(body, r#"{"note":"x\r\nx-admin: 1"}"#);
 
     let mut injected = request(&partner, "/leads");
     injected.headers[0].1.push_str("\r\nX-Admin: 1");
     let mut pasted = request(&partner, "/leads");
-    pasted.bearer = Some(Secret::new("t0ken\r\nX-Admin: 1"));
+    pasted.credentials = Credentials::bearer(&Secret::new("t0ken\r\nX-Admin: 1"));
     for bad in [injected, pasted] {
         assert!(matches!(partners.call(bad).await, Err(NoAnswer::NotSent(why)) if !why.contains("t0ken")));
     }

@@ -1,9 +1,12 @@
 //! What an attacker tries, and what an auditor asks. `infra/SECURITY.md` says who and why.
 
+mod credentials;
 mod dependencies;
 mod echoes;
 mod effects;
 mod floods;
+mod functions;
+pub(crate) mod mirror;
 mod roles;
 mod secrets;
 mod signatures;

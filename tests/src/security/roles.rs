@@ -19,14 +19,20 @@ fn allowed(role: &str) -> BTreeSet<String> {
     for policy in template.at(&format!("/Resources/{role}/Properties/Policies")).as_array().expect("policies") {
         for statement in policy["PolicyDocument"]["Statement"].as_array().expect("statements") {
             assert_eq!(statement["Effect"], "Allow", "{role}: {statement}");
-            for (action, resource) in pairs(statement) {
-                assert!(action.contains(':') && !action.contains('*'), "{role}: {action}");
-                assert_ne!(resource, "*", "{role}: {action}");
-                allowed.insert(format!("{action} on {}{}", short(&resource), items(statement)));
-            }
+            allowed.extend(lines(statement));
         }
     }
     allowed
+}
+
+/// Each action of a statement on each resource, and of which items.
+fn lines(statement: &Value) -> Vec<String> {
+    let line = |(action, resource): (String, String)| {
+        assert!(action.contains(':') && !action.contains('*'), "{action}");
+        assert_ne!(resource, "*", "{action}");
+        format!("{action} on {}{}", short(&resource), items(statement))
+    };
+    pairs(statement).into_iter().map(line).collect()
 }
 
 /// The keys of a table's items that are meant, where they are not all.
@@ -46,9 +52,10 @@ fn pairs(statement: &Value) -> Vec<(String, String)> {
     actions.flat_map(|action| resources.iter().map(move |resource| (action.clone(), resource.clone()))).collect()
 }
 
-/// A parameter's path without the partition, the region and the account.
+/// A parameter's path or a function's name, without the partition, the region and the account.
 fn short(resource: &str) -> &str {
-    resource.split_once("parameter${SecretsPrefix}").map_or(resource, |(_, path)| path)
+    let path = resource.split_once("parameter${SecretsPrefix}").or_else(|| resource.split_once(":function:"));
+    path.map_or(resource, |(_, path)| path)
 }
 
 fn expected(lines: &[(&str, &str)], logs: &str) -> BTreeSet<String> {
@@ -85,10 +92,37 @@ fn the_processor_consumes_and_records_and_reads_partners_secrets() {
     assert_eq!(allowed("ProcessorRole"), expected(&lines, "ProcessorLogs.Arn"));
 }
 
+/// Without a pattern the processor invokes nothing, and with any it cannot operate the ledger through a function of ours.
+#[test]
+fn the_processor_invokes_only_functions_that_the_pattern_names_and_none_of_ours() {
+    let template = Template::read();
+    let policies = template.resources("AWS::IAM::Policy");
+    let [(_, policy)] = policies.as_slice() else { panic!("one policy beside the roles: {policies:?}") };
+    assert_eq!(policy["Condition"], "InvokesFunctions");
+    assert_eq!(template.at("/Parameters/TeamFunctions/Default"), "");
+    let properties = &policy["Properties"];
+    assert_eq!(properties["Roles"], serde_json::json!(["ProcessorRole"]));
+    let [allow, deny] = properties["PolicyDocument"]["Statement"].as_array().expect("statements").as_slice() else {
+        panic!("two statements: {properties}")
+    };
+    assert_eq!((&allow["Effect"], &deny["Effect"]), (&"Allow".into(), &"Deny".into()));
+    let invoke =
+        |names: &[&str]| names.iter().map(|name| format!("lambda:InvokeFunction on {name}")).collect::<Vec<_>>();
+    assert_eq!(lines(allow), invoke(&["${TeamFunctions}", "${TeamFunctions}:*"]));
+    let functions = template.resources("AWS::Serverless::Function").into_iter();
+    let own =
+        functions.map(|(_, function)| format!("{}*", function["Properties"]["FunctionName"].as_str().expect("a name")));
+    let (mut own, mut denied): (Vec<_>, Vec<_>) = (own.collect(), lines(deny));
+    own = invoke(&own.iter().map(String::as_str).collect::<Vec<_>>());
+    own.sort();
+    denied.sort();
+    assert_eq!(denied, own, "every function of the stack");
+}
+
 #[test]
 fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
     let lines = [
-        ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem", LEDGER),
+        ("dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem dynamodb:Query", LEDGER),
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
         ("dynamodb:GetItem dynamodb:UpdateItem", "LimitsTable.Arn switchboard batches"),
         ("dynamodb:GetItem", "LimitsTable.Arn latest/* breaker/*"),
@@ -105,7 +139,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
 #[test]
 fn the_viewers_console_can_only_read() {
     let lines = [
-        ("dynamodb:GetItem", LEDGER),
+        ("dynamodb:GetItem dynamodb:Query", LEDGER),
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
         ("dynamodb:GetItem", "LimitsTable.Arn switchboard latest/*"),
         ("sqs:GetQueueAttributes", EVENTS),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use replay::{Operation, operate};
 use shared::arrival::signature::Secret;
 use shared::base::machine::Clock;
+use shared::effects::credentials::Credentials;
 use shared::ledger::batch::Filter;
 use shared::model::Script;
 
@@ -61,9 +62,17 @@ fn secrets_are_exposed_in_few_places_and_compared_in_constant_time() {
     }
     let expected = [
         "functions/intake/src/receipt_lookup.rs",
-        "shared/src/adapters/http.rs",
+        "shared/src/adapters/authorize.rs",
+        "shared/src/adapters/token_crypto.rs",
         "shared/src/arrival/signature/mod.rs",
         "shared/src/arrival/signature/standard_webhooks.rs",
+        "shared/src/effects/clue/masked.rs",
+        "shared/src/effects/credentials.rs",
+        "shared/src/effects/request.rs",
+        "shared/src/effects/token/fetch.rs",
+        "shared/src/effects/token/jwt.rs",
+        "shared/src/effects/token/seal.rs",
+        "shared/src/model/token_crypto.rs",
     ];
     assert_eq!(exposing, expected.map(str::to_owned).into());
 }
@@ -77,7 +86,7 @@ fn a_secret_hides_in_whatever_is_shown() {
         base_url: String::new(),
         path: String::new(),
         headers: Vec::new(),
-        bearer: Some(Secret::new("canary")),
+        credentials: Credentials::bearer(&Secret::new("canary")),
         body: None,
         timeout: std::time::Duration::ZERO,
     };
@@ -127,7 +136,10 @@ async fn no_secret_is_logged_stored_or_answered_on_the_whole_way() {
     world.drain().await;
 
     let sent = world.partners.calls();
-    assert!(sent.iter().all(|(_, request)| request.bearer == Some(Secret::new(TOKEN))), "the token was used");
+    assert!(
+        sent.iter().all(|(_, request)| request.credentials == Credentials::bearer(&Secret::new(TOKEN))),
+        "the token was used"
+    );
     seen += &format!("{sent:?} {:?} {}", world.ledger.rows(), log.text());
     assert!(world.clock.now() > crate::fixtures::NOW && log.text().contains("processed"), "it ran and was logged");
     for secret in [SECRET, OLD_SECRET, RECEIPTS_TOKEN, TOKEN] {

@@ -16,11 +16,12 @@ use crate::row_version;
 pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Html, Failure> {
     let id = EventId::named(call.param("id"));
     let Record { row, event } = Record::read(&*console.replay.records, &id).await?;
+    let earlier = console.replay.records.older(&id).await?;
     let now = console.replay.clock.now();
     let preview =
         event.map(|event| html("<b>payload, masked</b><pre>{}</pre>", &[&preview(&event.payload).join("\n")]));
     Ok(html(
-        r#"<h2>{} <code>{}</code></h2><p>{}</p><div class="sides"><div>{}</div><div>{}</div></div>{}{}"#,
+        r#"<h2>{} <code>{}</code></h2><p>{}</p><div class="sides"><div>{}</div><div>{}</div></div>{}{}{}"#,
         &[
             &parts::badge(row.state),
             &row.id,
@@ -29,6 +30,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
             &preview,
             &effects(console, call, &row, now),
             &history(&row),
+            &earlier_events(&earlier, now),
         ],
     ))
 }
@@ -168,9 +170,23 @@ fn verdicts(console: &Console<'_>, row: &Row, effect: &str) -> Html {
 }
 
 fn history(row: &Row) -> Html {
+    html("<h3>History</h3>{}", &[&moments(row)])
+}
+
+fn moments(row: &Row) -> Html {
     let moments = row.history.iter();
     let lines: Html = moments
         .map(|moment| html(r#"<tr><td>{}</td><td class="text">{}</td></tr>"#, &[&moment.at.to_string(), &moment.what]))
         .collect();
-    html(r#"<h3>History</h3><table class="history">{}</table>"#, &[&lines])
+    html(r#"<table class="history">{}</table>"#, &[&lines])
+}
+
+/// The events that had the same key before, for as long as their flow keeps them. Nothing can be done about them.
+fn earlier_events(earlier: &[Row], now: Timestamp) -> Html {
+    let event = |row: &Row| {
+        let (badge, received) = (parts::badge(row.state), parts::ago(now, row.received_at));
+        html("<p>{} received {}</p>{}", &[&badge, &received, &moments(row)])
+    };
+    let events: Html = earlier.iter().map(event).collect();
+    if earlier.is_empty() { events } else { html("<h3>Earlier events of the same key</h3>{}", &[&events]) }
 }

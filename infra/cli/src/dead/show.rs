@@ -15,7 +15,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   ledgerline dead show 1b16f576…        takes the whole id, as `dead list` prints it
   ledgerline dead show 1b16f576… --json | jq -r '.history[]'
-  ledgerline dead show 1b16f576… --json --results | jq .effects";
+  ledgerline dead show 1b16f576… --json --results | jq .effects
+  ledgerline dead show 1b16f576… --json | jq '.older[].history'     earlier events of the same key";
 
 /// Show one event: its effects, its history, a masked preview, what to do next.
 #[derive(Debug, Args)]
@@ -43,6 +44,9 @@ fn with_masked_results(mut page: Value) -> Value {
             *result = mask_result(result);
         }
     }
+    if let Some(Value::Array(older)) = page.get_mut("older") {
+        older.iter_mut().for_each(|page| *page = with_masked_results(page.take()));
+    }
     page
 }
 
@@ -60,7 +64,7 @@ pub(crate) async fn row_version(cloud: &CloudClient, id: &str, seen: Option<&str
 }
 
 fn text(page: &Value, at: &CloudArgs) -> String {
-    let sections = [facts(page), effects(page), history(page), preview(page), next_steps(page, at)];
+    let sections = [facts(page), effects(page), history(page), earlier(page), preview(page), next_steps(page, at)];
     sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -108,6 +112,23 @@ fn effects(page: &Value) -> String {
 
 fn history(page: &Value) -> String {
     section("HISTORY", &page["history"])
+}
+
+/// The earlier events of the same key, each with how it ended.
+fn earlier(page: &Value) -> String {
+    let row = |older: &Value| {
+        let done = older["effects"].as_object().into_iter().flatten().filter(|(_, effect)| effect["state"] == "done");
+        let done: Vec<String> = done.map(|(id, _)| printable(id)).collect();
+        let end = older["history"].as_array().and_then(|history| history.last()).map(word).unwrap_or_default();
+        [word(&older["received_at"]), word(&older["state"]), done.join(", "), end]
+    };
+    let rows: Vec<_> = page["older"].as_array().into_iter().flatten().map(row).collect();
+    let title = styled(BOLD, "EARLIER EVENTS OF THE SAME KEY");
+    if rows.is_empty() {
+        String::new()
+    } else {
+        format!("{title}\n{}", columns(["RECEIVED", "STATE", "DONE", "END"], &rows))
+    }
 }
 
 fn preview(page: &Value) -> String {
@@ -161,6 +182,11 @@ mod tests {
                 "mail": {"state": "done", "attempts": 1, "at": "2026-11-16T09:59:01.000Z", "result": {"id": "secret"}},
             },
             "history": ["2026-11-16T09:59:00.000Z  accepted", "2026-11-16T10:00:00.042Z  parked"],
+            "older": [{
+                "received_at": "2026-11-14T08:00:00.000Z", "state": "succeeded",
+                "effects": {"crm": {"state": "done", "result": {"id": "secret"}}, "mail": {"state": "skipped"}},
+                "history": ["2026-11-14T08:00:00.000Z  accepted", "2026-11-14T08:00:01.000Z  succeeded"],
+            }],
             "preview": ["{", "  \"email\": \"a***@example.com\"", "}"],
         })
     }
@@ -177,6 +203,7 @@ mod tests {
         let masked = with_masked_results(page());
         assert_eq!(masked["effects"]["mail"]["result"], json!({"id": "s***"}));
         assert_eq!(masked["effects"]["crm"], page()["effects"]["crm"]);
+        assert_eq!(masked["older"][0]["effects"]["crm"]["result"], json!({"id": "s***"}), "of an earlier event, too");
     }
 
     #[test]

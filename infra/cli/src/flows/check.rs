@@ -16,7 +16,8 @@ Examples:
   ledgerline flows check                     checks the flows of the project that you are in
   ledgerline flows check infra/flows --json  prints JSON for scripts
   ledgerline flows check --allow-unsigned    allows the scheme `none`, for local development only
-  ledgerline flows check --processor-timeout 60s  checks for a stack whose ProcessorTimeout is 60";
+  ledgerline flows check --processor-timeout 60s  checks for a stack whose ProcessorTimeout is 60
+  ledgerline flows check --team-functions 'ledgerline-team-*'  checks which functions the processor may invoke";
 
 /// Check the flow files, and print every problem with its line.
 #[derive(Debug, Args)]
@@ -30,17 +31,29 @@ pub struct CheckArgs {
     /// template.yaml beside the flows folder.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     processor_timeout: Option<Duration>,
+    /// The TeamFunctions of the stack, which every function that `invoke` names must fit. Without it, the default of the
+    /// template.yaml beside the flows folder.
+    #[arg(long, value_name = "PATTERN")]
+    team_functions: Option<String>,
 }
 
 impl CheckArgs {
     pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
         let folder = flows_folder::find(self.folder)?;
-        let files = flows_folder::read(&folder)?;
+        let files = flows_folder::read_all(&folder)?;
         let timeout = self.processor_timeout.unwrap_or_else(|| timeout_of_template(&folder));
-        let checked = check(&files, self.allow_unsigned, timeout);
+        let pattern = self.team_functions.or_else(|| default_of_template(&folder, "TeamFunctions"));
+        let pattern = pattern.filter(|pattern| !pattern.is_empty());
+        let checked = check(&files, self.allow_unsigned, timeout).and_then(|flows| {
+            pattern.iter().try_for_each(|pattern| flows.check_functions(&files, pattern))?;
+            Ok(flows)
+        });
         match &checked {
             _ if json => output::print_answer(json, &as_json(&checked), String::new)?,
-            Ok(flows) => output::print_text(&(success(flows, files.len()) + &answers(flows)))?,
+            Ok(flows) => {
+                let functions = pattern.is_none().then(|| functions(flows)).flatten().unwrap_or_default();
+                output::print_text(&(success(flows, files.len()) + &functions + &answers(flows)))?;
+            }
             Err(problems) => {
                 let count = output::count(problems.0.len(), "problem");
                 output::print_problems(problems, &files);
@@ -64,14 +77,26 @@ pub fn check(files: &[File], allow_unsigned: bool, processor_timeout: Duration) 
 /// The ProcessorTimeout of a stack that is deployed from a template as we ship it.
 pub const SHIPPED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The default of ProcessorTimeout in the template beside a flows folder. A folder of its own has none: then the
-/// shipped one.
+/// The default of ProcessorTimeout in the template beside a flows folder, or else the shipped one.
 fn timeout_of_template(folder: &Path) -> Duration {
-    let template = std::fs::read_to_string(folder.join("../template.yaml")).unwrap_or_default();
-    let parameter = template.split_once("\n  ProcessorTimeout:\n").map(|(_, rest)| rest).unwrap_or_default();
-    let own = parameter.lines().take_while(|line| line.starts_with("    "));
-    let default = own.filter_map(|line| line.trim().strip_prefix("Default: ")?.parse().ok()).next();
-    default.map_or(SHIPPED_TIMEOUT, Duration::from_secs)
+    let seconds = default_of_template(folder, "ProcessorTimeout").and_then(|default| default.parse().ok());
+    seconds.map_or(SHIPPED_TIMEOUT, Duration::from_secs)
+}
+
+/// The default of a parameter in the template beside a flows folder. A folder of its own has none.
+fn default_of_template(folder: &Path, parameter: &str) -> Option<String> {
+    let template = std::fs::read_to_string(folder.join("../template.yaml")).ok()?;
+    let (_, rest) = template.split_once(&format!("\n  {parameter}:\n"))?;
+    let mut own = rest.lines().take_while(|line| line.starts_with("    "));
+    let default = own.find_map(|line| line.trim().strip_prefix("Default: "))?;
+    Some(default.trim_matches(['"', '\'']).to_owned())
+}
+
+/// A reminder of the functions that the stack must let the processor invoke, where nothing says which it does.
+fn functions(flows: &Flows) -> Option<String> {
+    let names: Vec<&str> = flows.functions().map(|(_, function)| function.name()).collect();
+    let told = "The flows invoke functions: deploy with a TeamFunctions that fits";
+    (!names.is_empty()).then(|| format!("{told} {}, or check with --team-functions\n", names.join(", ")))
 }
 
 fn success(flows: &Flows, files: usize) -> String {

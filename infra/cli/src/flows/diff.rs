@@ -1,5 +1,6 @@
 //! `ledgerline flows diff`
 
+mod in_force;
 mod risk;
 
 use std::collections::BTreeSet;
@@ -9,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shared::flows::File;
+use shared::flows::{File, Flows};
 
 use crate::{CommandExit, flows_folder, output};
 
@@ -67,6 +68,10 @@ pub fn changes(old: &[File], new: &[File]) -> Result<Vec<FlowChange>> {
             (Some(old), Some(new)) => compare(path, &mut Vec::new(), Some(&old), Some(&new), false, &mut changes),
             (old, new) => changes.extend(file_change(path, old.is_some(), new.is_some())),
         }
+    }
+    // Files with mistakes can be compared as they are written only.
+    if let (Ok(old), Ok(new)) = (Flows::parse(old), Flows::parse(new)) {
+        in_force::judge(&mut changes, &old, &new);
     }
     Ok(changes)
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
-use shared::effects::request::{PartnerRequest, RequestParts};
-use shared::flows::template::{Body, TemplateError};
-use shared::flows::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guarantee, Upsert};
+use shared::effects::request::idempotency_key;
+use shared::flows::template::{Body, Scope, TemplateError};
+use shared::flows::{Action, ContactRef, Decide, Effect, Flow, Flows, Guarantee, Invoke, Upsert};
 use shared::ledger::{Entry, Progress, Row};
 
 use super::FlowsFolderArgs;
@@ -18,6 +18,7 @@ use crate::sample_event::SampleEvent;
 use crate::{CommandExit, flows_folder, output};
 
 mod preconditions;
+mod shown_request;
 mod mask;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -68,6 +69,12 @@ pub struct EffectPlan {
     pub after: Vec<String>,
     /// What the processor does where it cannot know whether the effect happened.
     pub when_unknown: &'static str,
+    /// How we authenticate to the partner, without the secret. An effect that calls no partner does not.
+    pub auth: Option<String>,
+    /// What is in force of the partner: its time-out, its limits, how it takes our key. Facts that a person reads.
+    pub partner: Vec<String>,
+    /// How the partner is asked whether the call happened, or why it could not be.
+    pub lookup: Option<String>,
     /// What the partner's answers mean, row by row. An effect that calls no partner has none.
     pub answers: Vec<String>,
     /// What the effect would do, or why it could not.
@@ -88,6 +95,17 @@ pub enum PlannedAction {
         headers: Vec<(String, String)>,
         /// The body.
         body: Option<Value>,
+    },
+    /// The effect invokes a function of the team's own.
+    Invoke {
+        /// The function.
+        function: String,
+        /// The longest wait for its answer, in milliseconds.
+        timeout_ms: u64,
+        /// The idempotency key that it gets.
+        key: String,
+        /// The values that it gets beside the event.
+        with: Option<Value>,
     },
     /// The effect creates or changes a contact.
     Upsert {
@@ -174,7 +192,11 @@ fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows:
     let does = action_of(effect, event, row, flow, flows)
         .map_err(|error| format!("the request cannot be made from this event: {error}"));
     let answers = effect.integration().map(|_| flows.answers_in_force(effect)).unwrap_or_default();
-    EffectPlan { effect: effect.id.clone(), after, when_unknown, answers, does }
+    let partner = flows.partner_of(effect);
+    let auth = partner.map(|partner| partner.auth.in_words());
+    let lookup = shown_request::lookup(effect, event, row, flows);
+    let partner = partner.map(shown_request::in_force).unwrap_or_default();
+    EffectPlan { effect: effect.id.clone(), after, when_unknown, auth, partner, lookup, answers, does }
 }
 
 fn action_of(
@@ -193,7 +215,8 @@ fn action_of(
     let masked =
         |written: &Body| -> Result<Value, TemplateError> { Ok(mask::body(written.written(), written.render(&scope)?)) };
     match &effect.action {
-        Action::Call(call) => request(effect, call, event, row, flows),
+        Action::Call(call) => shown_request::call(effect, call, event, row, flows),
+        Action::Invoke(invoke) => invocation(effect, invoke, event, row, flows),
         Action::Upsert(Upsert { fields }) => {
             let ContactRef { tenant, email } = flow.contact.as_ref().expect("a parsed flow that upserts says whom");
             let fields = fields.iter().map(|(name, field)| Ok((name.clone(), masked(field)?)));
@@ -209,21 +232,21 @@ fn action_of(
     }
 }
 
-fn request(
+fn invocation(
     effect: &Effect,
-    call: &Call,
+    invoke: &Invoke,
     event: &Event,
     row: &Row,
     flows: &Flows,
 ) -> Result<PlannedAction, TemplateError> {
-    let integration = flows.partner_of(effect).expect("parsed flows name their integrations");
-    let occasion = RequestParts { effect, call, integration, event, row, span: 0, bearer: None };
-    let PartnerRequest { method, base_url, path, headers, body, .. } = occasion.request()?;
-    let path = mask::path(call.request.path.written(), &path);
-    let written = call.request.body.as_ref().map(Body::written);
-    let headers = headers.into_iter().filter(|(name, _)| name != "traceparent").collect();
-    let body = body.zip(written).map(|(body, written)| mask::body(written, body));
-    Ok(PlannedAction::Call { line: format!("{method} {base_url}{path}"), headers, body })
+    let integration = flows.partner_of(effect).expect("parsed flows have an integration for each function");
+    let function = integration.function.as_ref().map(ToString::to_string).unwrap_or_default();
+    let timeout_ms = u64::try_from(invoke.timeout.unwrap_or(integration.timeout).as_millis()).unwrap_or(u64::MAX);
+    let key = idempotency_key(event, row, effect);
+    let scope = Scope { key: Some(key.clone()), ..row.scope(event, effect) };
+    let rendered = invoke.with.as_ref().map(|with| with.render(&scope)).transpose()?;
+    let with = invoke.with.as_ref().zip(rendered).map(|(with, rendered)| mask::body(with.written(), rendered));
+    Ok(PlannedAction::Invoke { function, timeout_ms, key, with })
 }
 
 /// The effect's entry as if the partner had answered: later templates read what is kept of the answer.
@@ -246,16 +269,20 @@ fn text(planned: &FlowPlan) -> String {
 }
 
 fn effect_text(planned: &EffectPlan) -> String {
-    let EffectPlan { effect, after, when_unknown, answers, does } = planned;
+    let EffectPlan { effect, after, when_unknown, auth, partner, lookup, answers, does } = planned;
     let after = if after.is_empty() { "at once".into() } else { format!("after {}", after.join(", ")) };
     let action = match does {
         Ok(action) => action_text(action),
         Err(why) => format!("  {}\n", output::styled(output::BAD, why)),
     };
     let effect = output::styled(output::BOLD, effect);
-    let answers = answers.iter().map(|line| format!("  {}\n", output::styled(output::DIM, format!("answers: {line}"))));
-    let answers: String = answers.collect();
-    format!("\n{effect} {after}; where its outcome is unknown, {when_unknown}\n{action}{answers}")
+    let auth = auth.iter().map(|words| format!("auth: {words}"));
+    let partner = (!partner.is_empty()).then(|| format!("partner: {}", partner.join("; ")));
+    let lookup = lookup.iter().map(|lookup| format!("lookup: {lookup}"));
+    let answers = answers.iter().map(|line| format!("answers: {line}"));
+    let notes = auth.chain(partner).chain(lookup).chain(answers);
+    let notes: String = notes.map(|note| format!("  {}\n", output::styled(output::DIM, note))).collect();
+    format!("\n{effect} {after}; where its outcome is unknown, {when_unknown}\n{action}{notes}")
 }
 
 fn action_text(action: &PlannedAction) -> String {
@@ -263,6 +290,11 @@ fn action_text(action: &PlannedAction) -> String {
     match action {
         PlannedAction::Nothing => "  skipped: its condition does not hold for this event\n".into(),
         PlannedAction::Upsert { contact } => format!("  upsert {}\n", indented(contact)),
+        PlannedAction::Invoke { function, timeout_ms, key, with } => {
+            let facts = output::styled(output::DIM, format!("key: {key}\n  timeout: {timeout_ms} ms"));
+            let with = with.as_ref().map(|with| format!(" with {}", indented(with))).unwrap_or_default();
+            format!("  invokes {function}{with}\n  {facts}\n")
+        }
         PlannedAction::Decide { decision } => format!("  decide {}\n", indented(decision)),
         PlannedAction::Call { line, headers, body } => {
             let header = |(name, value): &(String, String)| {

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use shared::effects::invocation;
 use shared::flows::schema::schemas;
 
 use crate::{CommandExit, flows_folder};
 
-/// Write the JSON Schemas that editors use to complete and check flow files.
+/// Write the JSON Schemas of flow files, for editors, and of the documents of invoked functions.
 #[derive(Debug, Args)]
 pub struct SchemasArgs {
     /// The flows folder. Without it, that of the project that you are in.
@@ -31,5 +32,6 @@ impl SchemasArgs {
 
 /// The text of each schema file, by its name.
 pub fn texts() -> impl Iterator<Item = (&'static str, String)> {
-    schemas().into_iter().map(|(name, schema)| (name, format!("{schema:#}\n")))
+    let documents = invocation::schemas();
+    schemas().into_iter().chain(documents).map(|(name, schema)| (name, format!("{schema:#}\n")))
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::plan::{DeliveryKind, PlannedDelivery};
 use crate::aws::{Endpoint, EndpointResponse};
+use crate::event_route::EventRoute;
 use crate::webhooks;
 
 /// How long a sender waits for an answer, and between two tries.
@@ -98,7 +99,8 @@ impl Senders {
 
     async fn try_once(&self, delivery: &PlannedDelivery) -> Result<EndpointResponse> {
         let secret = if delivery.delivery_kind == DeliveryKind::Forged { &self.foreign_secret } else { &self.secret };
-        webhooks::post_signed(&self.gateway, secret, &delivery.event_id, delivery.body().to_string()).await
+        let route = EventRoute::demo();
+        webhooks::post_signed(&self.gateway, secret, &route, &delivery.event_id, delivery.body().to_string()).await
     }
 }
 

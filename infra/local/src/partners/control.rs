@@ -1,5 +1,6 @@
 //! Control requests: how the stub shall behave as an integration.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -35,6 +36,10 @@ pub enum Mode {
         apply: bool,
         /// The body instead of the usual one. Null is none at all.
         body: Option<Value>,
+        /// More header fields of the answer.
+        headers: Vec<(String, String)>,
+        /// How late the answer comes.
+        time: Duration,
     },
     /// Answer nothing for this long, then close the connection.
     Hang {
@@ -61,6 +66,12 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The mode that answers with this status, and nothing else of its own.
+    pub fn status(status: u16, apply: bool) -> Self {
+        let (retry_after, body, headers, time) = (None, None, Vec::new(), Duration::ZERO);
+        Self::Status { status, retry_after, apply, body, headers, time }
+    }
+
     /// The mode's name in control requests and in the log.
     pub fn name(&self) -> &'static str {
         match self {
@@ -110,6 +121,8 @@ struct Control {
     apply: Option<bool>,
     #[serde(default, deserialize_with = "even_null")]
     body: Option<Value>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
     seconds: Option<u64>,
     ms: Option<u64>,
     seed: Option<u64>,
@@ -130,7 +143,9 @@ fn mode(control: &Control) -> Result<Mode, String> {
             let status = status(control)?;
             let apply = control.apply.unwrap_or((200..300).contains(&status));
             let retry_after = control.retry_after.as_ref().map(as_text);
-            Ok(Mode::Status { status, retry_after, apply, body: control.body.clone() })
+            let headers = control.headers.clone().into_iter().collect();
+            let time = Duration::from_millis(control.ms.unwrap_or(0));
+            Ok(Mode::Status { status, retry_after, apply, body: control.body.clone(), headers, time })
         }
         "hang" => Ok(Mode::Hang {
             apply: control.apply.unwrap_or(false),
@@ -184,12 +199,15 @@ mod tests {
         assert_eq!(read(r#"{"mode":"ok"}"#), Behaviour::default());
         assert!(!read(r#"{"mode":"ok","idempotent":false}"#).idempotent);
         let throttle = read(r#"{"mode":"status","status":429,"retry_after":7,"times":3}"#);
-        let after = Some("7".to_owned());
-        assert_eq!(throttle.mode, Mode::Status { status: 429, retry_after: after, apply: false, body: None });
-        for (body, read_as) in [("null", Value::Null), (r#"{"ok":false}"#, serde_json::json!({"ok": false}))] {
-            let mode = read(&format!(r#"{{"mode":"status","status":200,"body":{body}}}"#)).mode;
-            assert_eq!(mode, Mode::Status { status: 200, retry_after: None, apply: true, body: Some(read_as) });
+        assert!(matches!(&throttle.mode, Mode::Status { status: 429, retry_after, apply: false, body: None, .. }
+            if retry_after.as_deref() == Some("7")));
+        for (told, read_as) in [("null", Value::Null), (r#"{"ok":false}"#, serde_json::json!({"ok": false}))] {
+            let mode = read(&format!(r#"{{"mode":"status","status":200,"body":{told}}}"#)).mode;
+            assert!(matches!(mode, Mode::Status { status: 200, apply: true, body: Some(body), .. } if body == read_as));
         }
+        let late = read(r#"{"mode":"status","status":202,"headers":{"X-Message-Id":"m1"},"ms":250}"#).mode;
+        let Mode::Status { headers, time, .. } = late else { panic!("{late:?}") };
+        assert_eq!((headers, time), (vec![("X-Message-Id".into(), "m1".into())], Duration::from_millis(250)));
         assert_eq!(throttle.times, Some(3));
         let hang = read(r#"{"mode":"hang","apply":true,"seconds":2}"#);
         assert_eq!(hang.mode, Mode::Hang { apply: true, time: Duration::from_secs(2) });

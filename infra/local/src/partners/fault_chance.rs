@@ -39,9 +39,13 @@ impl FaultChance {
 
 /// Every fault, each as likely as the others.
 fn faults() -> Vec<Mode> {
-    let status = |status, apply| Mode::Status { status, retry_after: None, apply, body: None };
-    let later = |status| Mode::Status { status, retry_after: Some("1".into()), apply: false, body: None };
-    let says = |apply, body| Mode::Status { status: 200, retry_after: None, apply, body: Some(body) };
+    let status = Mode::status;
+    let told = |status, apply, retry_after: Option<&str>, body| {
+        let (retry_after, headers, time) = (retry_after.map(str::to_owned), Vec::new(), Duration::ZERO);
+        Mode::Status { status, retry_after, apply, body, headers, time }
+    };
+    let later = |status| told(status, false, Some("1"), None);
+    let says = |apply, body| told(200, apply, None, Some(body));
     vec![
         Mode::Hang { apply: false, time: TOO_LONG },
         Mode::Hang { apply: true, time: TOO_LONG },

@@ -1,16 +1,21 @@
 //! The partner stub: one server for every integration's API. It logs each call, and fails when it is told to.
 //!
-//! Any request to `/{integration}/…` is a call. By default it is applied and answered with an id,
-//! and a repeated `Idempotency-Key` gets the recorded answer again, as from a partner that honours
-//! it. A GET changes nothing: it finds what was applied at its path. `/_control` changes how an
-//! integration behaves, and shows the log, which is the record of what was applied.
+//! Any request to `/{integration}/…` is a call. The stub knows the integrations of the flows folder, and declines all
+//! others. It checks our credentials, applies the call, and answers in the form of the partner that the integration
+//! uses; without one, with an id, and a repeated `Idempotency-Key` gets the recorded answer again. A question changes
+//! nothing: it finds what was applied. `/_control` changes how an integration behaves, and shows the log, which is the
+//! record of what was applied.
 
 mod call;
 mod control;
+mod form;
+mod integration;
 mod stub;
+mod token_endpoint;
 mod fault_chance;
 pub(crate) mod server;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::ready;
 use std::net::TcpListener;
@@ -18,36 +23,64 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, put};
-use axum::{Router, http::header::RETRY_AFTER};
 use futures::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
+use shared::flows::PartnerAnswer;
 use tokio::task::JoinHandle;
 
 pub use call::PartnerCall;
 pub use control::{Behaviour, Mode};
 pub use fault_chance::FaultChance;
+pub use integration::StubIntegration;
 
 use crate::journal::Journal;
+use crate::prism::WireRequest;
 use crate::{control_token, foreign_requests, listen_ports};
 use call::IncomingCall;
+use form::{Handled, Made, PartnerForm};
 use server::HangUp;
 use stub::{PartnerStub, StubAnswer};
 
 const BODY_LIMIT: usize = 10 * 1024 * 1024;
 
 /// Serves the stub until the task is aborted.
-pub fn serve(listener: TcpListener, control_token: &str, calls_path: &str, journal: Journal) -> Result<JoinHandle<()>> {
+pub fn serve(
+    listener: TcpListener,
+    control_token: &str,
+    calls_path: &str,
+    known: BTreeMap<String, StubIntegration>,
+    journal: Journal,
+) -> Result<JoinHandle<()>> {
     let port = listen_ports::port_of(&listener)?;
-    let partners = Arc::new(StubServer { stub: Mutex::default(), journal });
+    let partners = Arc::new(StubServer { stub: Mutex::new(PartnerStub::new(known)), journal });
     let router = router(partners, control_token, calls_path);
     server::serve(listener, router.layer(middleware::from_fn_with_state(port, foreign_requests::reject)))
+}
+
+/// What a partner of the catalogue answers to a request that it does, as its documentation shows it.
+pub fn documented_answer(partner: &str, request: &WireRequest) -> PartnerAnswer {
+    let path = request.url.splitn(4, '/').nth(3).unwrap_or_default();
+    let call = IncomingCall::of_text(partner, &request.method, &format!("/{partner}/{path}"), &request.body);
+    let form = PartnerForm::of(Some(partner));
+    // What is changed was made before.
+    let before = IncomingCall { method: "POST".into(), ..call.clone() };
+    let made = match form.handle(&before, 1, &[]) {
+        Handled::Does(record, _) if call.method == "PATCH" => {
+            vec![Made { path: call.path.clone(), sent: before.body, record }]
+        }
+        _ => Vec::new(),
+    };
+    let (Handled::Does(_, answer) | Handled::Tells(answer)) = form.handle(&call, 1 + made.len(), &made);
+    let headers = answer.headers.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+    PartnerAnswer { status: answer.status, headers, body: Some(answer.body).filter(|body| !body.is_null()) }
 }
 
 struct StubServer {
@@ -68,6 +101,7 @@ fn router(partners: Arc<StubServer>, control_token: &str, calls_path: &str) -> R
     let controls = Router::new()
         .route("/_control/log", get(log))
         .route("/_control/{integration}", put(control))
+        .route("/_control/{integration}/token", put(control_token_endpoint))
         .route("/_control", axum::routing::delete(reset))
         .route_layer(demand());
     let calls = Router::new().fallback(call);
@@ -83,7 +117,11 @@ async fn call(State(partners): State<Arc<StubServer>>, request: Request) -> Resp
     };
     let answer = {
         let mut stub = partners.stub();
-        let (call, answer) = stub.handle_call(IncomingCall::new(&parts, &body));
+        let incoming = IncomingCall::new(&parts, &body);
+        if let Some(told) = stub.stranger(&incoming.integration) {
+            return (StatusCode::NOT_FOUND, Json(json!({"error": told}))).into_response();
+        }
+        let (call, answer) = stub.handle_call(incoming);
         partners.journal.add(call);
         answer
     };
@@ -102,8 +140,10 @@ async fn deliver(answer: StubAnswer) -> Response {
     } else {
         (status, Json(answer.body)).into_response()
     };
-    if let Some(value) = answer.retry_after.and_then(|value| value.parse().ok()) {
-        response.headers_mut().insert(RETRY_AFTER, value);
+    for (name, value) in answer.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
     }
     response
 }
@@ -119,10 +159,26 @@ fn in_two_parts(mut first: String, time: Duration) -> Body {
 }
 
 async fn control(State(partners): State<Arc<StubServer>>, Path(integration): Path<String>, body: Bytes) -> Response {
-    match control::parse(&body) {
+    change(&partners, &integration, integration.clone(), &body)
+}
+
+/// Changes how the token end-point of an integration behaves.
+async fn control_token_endpoint(
+    State(partners): State<Arc<StubServer>>,
+    Path(integration): Path<String>,
+    body: Bytes,
+) -> Response {
+    change(&partners, &integration, format!("{integration}/token"), &body)
+}
+
+fn change(partners: &StubServer, integration: &str, name: String, body: &[u8]) -> Response {
+    if let Some(told) = partners.stub().stranger(integration) {
+        return (StatusCode::NOT_FOUND, format!("Nothing was changed. {told}\n")).into_response();
+    }
+    match control::parse(body) {
         Ok(behaviour) => {
-            let shown = json!({"integration": integration, "now": behaviour.name()});
-            partners.stub().set(integration, behaviour);
+            let shown = json!({"integration": name, "now": behaviour.name()});
+            partners.stub().set(name, behaviour);
             Json(shown).into_response()
         }
         Err(sentence) => (StatusCode::BAD_REQUEST, format!("{sentence}\n")).into_response(),
@@ -141,7 +197,7 @@ async fn log(State(partners): State<Arc<StubServer>>, Query(filter): Query<Filte
 }
 
 async fn reset(State(partners): State<Arc<StubServer>>) -> Response {
-    *partners.stub() = PartnerStub::default();
+    partners.stub().forget();
     Response::new(Body::empty())
 }
 
@@ -158,13 +214,16 @@ mod tests {
         let journal = std::env::temp_dir().join(format!("ledgerline-stub-{}", std::process::id()));
         let listener = listen_ports::listen(0, "partner stub", "--partners-port").expect("a free port");
         let stub = Endpoint::new(listen_ports::port_of(&listener).expect("its number"));
-        let server = serve(listener, "control", "path", Journal::create(&journal).expect("a journal")).expect("a stub");
+        let known = [("codes".to_owned(), StubIntegration::default())].into();
+        let journal_of_calls = Journal::create(&journal).expect("a journal");
+        let server = serve(listener, "control", "path", known, journal_of_calls).expect("a stub");
         let control = [("authorization", "Bearer control")];
         let call = async |path: &str, headers: &[(&str, &str)]| {
             stub.send("", Method::POST, path, headers, "{}").await.expect("an answer").status.as_u16()
         };
         assert_eq!(call("/path/codes/code/1?a=b", &[]).await, 200);
         assert_eq!(call("/codes/code/2", &control).await, 200);
+        assert_eq!(call("/path/strange/code/1", &[]).await, 404, "the stub declines what it does not know");
         for path in ["/codes/code/3", "/other/codes/code/3", "/path2/codes/code/3", "/_control/log"] {
             assert_eq!(call(path, &[("authorization", "Bearer other")]).await, 401, "{path}");
         }

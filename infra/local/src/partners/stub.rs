@@ -1,6 +1,6 @@
 //! The partner stub's state: what each integration does with a call. No I/O.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -8,18 +8,23 @@ use serde_json::{Value, json};
 
 use super::call::{IncomingCall, PartnerCall};
 use super::control::{Behaviour, Mode};
+use super::form::{FormAnswer, Handled, Made};
+use super::integration::StubIntegration;
+use super::token_endpoint::give_token;
 use crate::journal;
 
 /// The behaviour of every integration, what was applied, and the log.
 #[derive(Default)]
 pub(super) struct PartnerStub {
+    known: BTreeMap<String, StubIntegration>,
     log: Vec<PartnerCall>,
     behaviours: HashMap<String, Behaviour>,
-    /// The body that an applied call was answered with, by integration and key.
-    recorded: HashMap<(String, String), Value>,
-    applied: HashMap<String, usize>,
-    /// What the last applied call to a path made, which a GET of it finds.
-    made: HashMap<String, Value>,
+    /// The answer that an applied call got, by integration and key.
+    recorded: HashMap<(String, String), FormAnswer>,
+    /// What the applied calls of an integration made, in order.
+    made: HashMap<String, Vec<Made>>,
+    /// The tokens that an integration's token end-point gave, and when each ends.
+    tokens: HashMap<String, BTreeMap<String, i64>>,
     /// How often each method and path was called.
     calls: HashMap<(String, String), usize>,
 }
@@ -28,28 +33,45 @@ pub(super) struct PartnerStub {
 #[derive(Debug, PartialEq)]
 pub(super) struct StubAnswer {
     pub(super) status: Option<StatusCode>,
+    pub(super) headers: Vec<(String, String)>,
     /// The body. Null is none at all.
     pub(super) body: Value,
-    pub(super) retry_after: Option<String>,
     pub(super) after: Duration,
     /// Whether the head goes out at once, and only the rest of the body after that time.
     pub(super) head_first: bool,
 }
 
-/// The effect of a call at the partner.
+impl From<FormAnswer> for StubAnswer {
+    fn from(FormAnswer { status, headers, body }: FormAnswer) -> Self {
+        let status = StatusCode::from_u16(status).ok();
+        StubAnswer { status, headers, body, after: Duration::ZERO, head_first: false }
+    }
+}
+
+/// What becomes of a call.
 struct Effect {
     applied: bool,
     replayed: bool,
-    body: Value,
+    answer: FormAnswer,
 }
 
 impl Effect {
-    fn none(body: Value) -> Self {
-        Self { applied: false, replayed: false, body }
+    fn none(answer: FormAnswer) -> Self {
+        Self { applied: false, replayed: false, answer }
     }
 }
 
 impl PartnerStub {
+    /// A stub for these integrations, and no other.
+    pub(super) fn new(known: BTreeMap<String, StubIntegration>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// The same stub, as it was at its start.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(std::mem::take(&mut self.known));
+    }
+
     pub(super) fn set(&mut self, integration: String, behaviour: Behaviour) {
         self.behaviours.insert(integration, behaviour);
     }
@@ -58,37 +80,83 @@ impl PartnerStub {
         &self.log
     }
 
+    /// The sentence for whoever calls or controls an integration that the flows folder does not have.
+    pub(super) fn stranger(&self, integration: &str) -> Option<String> {
+        if self.known.contains_key(integration) {
+            return None;
+        }
+        let known: Vec<&str> = self.known.keys().map(String::as_str).collect();
+        Some(format!(
+            "The partner stub knows no integration `{integration}`: integrations.yaml has {}. A new one is known after the next start.",
+            known.join(", ")
+        ))
+    }
+
     /// Decides on a call, and logs it.
     pub(super) fn handle_call(&mut self, incoming: IncomingCall) -> (&PartnerCall, StubAnswer) {
-        let behaviour = self.next_behaviour(&incoming.integration);
-        let mode = self.mode(&behaviour, &incoming);
-        let (answer, effect) = match (incoming.method.as_str(), applies(&mode)) {
-            ("GET", _) => self.look_up(&mode, &incoming.path),
-            (_, true) => {
-                let effect = self.apply(&incoming, behaviour.idempotent);
-                (answer(&mode, effect.body.clone()), effect)
-            }
-            (_, false) => {
-                let effect = Effect::none(
-                    json!({"error": "the partner stub was told to fail: PUT /_control/<integration> changes that"}),
-                );
-                (answer(&mode, effect.body.clone()), effect)
-            }
+        let partner = self.known.get(&incoming.integration).cloned().unwrap_or_default();
+        let tokens = self.tokens.entry(incoming.integration.clone()).or_default();
+        if incoming.asks_for_token() {
+            return self.handle_token(&partner, incoming);
+        }
+        let authorized = partner.takes(&incoming, tokens);
+        let (mode, effect, answer) = if authorized {
+            let behaviour = self.next_behaviour(&incoming.integration);
+            let mode = self.mode(&behaviour, &incoming);
+            let effect = self.handle(&partner, &incoming, &mode, behaviour.idempotent);
+            let answer = answer(&mode, effect.answer.clone());
+            (mode.name(), effect, answer)
+        } else {
+            let declined = FormAnswer { status: 401, headers: Vec::new(), body: partner.form.error(401) };
+            ("unauthorized", Effect::none(declined.clone()), declined.into())
         };
+        let shown = partner.without_secrets(&incoming);
         self.log.push(PartnerCall {
             seq: self.log.len() + 1,
             time: journal::now(),
             integration: incoming.integration,
             method: incoming.method,
-            path: incoming.path,
+            path: shown.path,
             idempotency_key: incoming.idempotency_key,
             traceparent: incoming.traceparent,
-            authorized: incoming.authorized,
-            body: incoming.body,
+            authorized,
+            content_type: incoming.headers.get("content-type").cloned(),
+            body: shown.body,
             status: answer.status.map(|status| status.as_u16()),
-            mode: mode.name().to_owned(),
+            mode: mode.to_owned(),
             applied: effect.applied,
             replayed: effect.replayed,
+        });
+        (&self.log[self.log.len() - 1], answer)
+    }
+
+    /// Decides on a request for a token, which is told how to behave under a name of its own. Nothing of its body is
+    /// logged but the grant: the rest is secret.
+    fn handle_token(&mut self, partner: &StubIntegration, incoming: IncomingCall) -> (&PartnerCall, StubAnswer) {
+        let name = format!("{}/token", incoming.integration);
+        let mode = self.next_behaviour(&name).mode;
+        let tokens = self.tokens.entry(incoming.integration.clone()).or_default();
+        let told = match applies(&mode) {
+            true => give_token(partner, &incoming, tokens),
+            false => FormAnswer { status: 500, headers: Vec::new(), body: json!({"error": "server_error"}) },
+        };
+        let authorized = told.status == 200;
+        let answer = answer(&mode, told);
+        self.log.push(PartnerCall {
+            seq: self.log.len() + 1,
+            time: journal::now(),
+            integration: name,
+            method: incoming.method.clone(),
+            path: partner.without_secrets(&incoming).path,
+            idempotency_key: None,
+            traceparent: incoming.traceparent.clone(),
+            authorized,
+            content_type: incoming.headers.get("content-type").cloned(),
+            body: json!({"grant_type": incoming.body["grant_type"]}),
+            status: answer.status.map(|status| status.as_u16()),
+            mode: mode.name().to_owned(),
+            applied: false,
+            replayed: false,
         });
         (&self.log[self.log.len() - 1], answer)
     }
@@ -111,31 +179,28 @@ impl PartnerStub {
         behaviour.chance.map_or_else(|| behaviour.mode.clone(), |chance| chance.mode(method, path, *nth))
     }
 
-    /// Answers a GET, which changes nothing: it finds what an applied call to the same path made.
-    fn look_up(&self, mode: &Mode, path: &str) -> (StubAnswer, Effect) {
-        let made = self.made.get(path);
-        let effect = Effect::none(made.cloned().unwrap_or_else(|| json!({})));
-        let mut answer = answer(mode, effect.body.clone());
-        if answer.status == Some(StatusCode::OK) && made.is_none() {
-            answer.status = Some(StatusCode::NOT_FOUND);
-        }
-        (answer, effect)
-    }
-
-    fn apply(&mut self, incoming: &IncomingCall, idempotent: bool) -> Effect {
-        let key = incoming.idempotency_key.clone().filter(|_| idempotent);
+    /// Applies the call as its partner would, unless the mode says that nothing happens.
+    fn handle(&mut self, partner: &StubIntegration, incoming: &IncomingCall, mode: &Mode, idempotent: bool) -> Effect {
+        let made = self.made.entry(incoming.integration.clone()).or_default();
+        let key = partner.form.key(incoming).filter(|_| idempotent && incoming.method != "GET");
         let key = key.map(|key| (incoming.integration.clone(), key));
-        if let Some(body) = key.as_ref().and_then(|key| self.recorded.get(key)) {
-            return Effect { applied: false, replayed: true, body: body.clone() };
+        if let Some(answer) = key.as_ref().filter(|_| applies(mode)).and_then(|key| self.recorded.get(key)) {
+            return Effect { applied: false, replayed: true, answer: answer.clone() };
         }
-        let count = self.applied.entry(incoming.integration.clone()).or_default();
-        *count += 1;
-        let body = json!({"id": format!("{}_{count}", incoming.integration)});
-        if let Some(key) = key {
-            self.recorded.insert(key, body.clone());
+        match partner.form.handle(incoming, made.len() + 1, made) {
+            Handled::Tells(answer) => Effect::none(answer),
+            Handled::Does(..) if !applies(mode) => {
+                let status = if let Mode::Status { status, .. } = mode { *status } else { 500 };
+                Effect::none(FormAnswer { status, headers: Vec::new(), body: partner.form.error(status) })
+            }
+            Handled::Does(record, answer) => {
+                made.push(Made { path: incoming.path.clone(), sent: incoming.body.clone(), record });
+                if let Some(key) = key {
+                    self.recorded.insert(key, answer.clone());
+                }
+                Effect { applied: true, replayed: false, answer }
+            }
         }
-        self.made.insert(incoming.path.clone(), body.clone());
-        Effect { applied: true, replayed: false, body }
     }
 }
 
@@ -146,22 +211,32 @@ fn applies(mode: &Mode) -> bool {
     }
 }
 
-fn answer(mode: &Mode, body: Value) -> StubAnswer {
-    let ok =
-        StubAnswer { status: Some(StatusCode::OK), body, retry_after: None, after: Duration::ZERO, head_first: false };
+/// The answer that is given for what the partner would say.
+fn answer(mode: &Mode, usual: FormAnswer) -> StubAnswer {
+    let usual = StubAnswer::from(usual);
+    // Whatever the stub is told, a question about something that is not there is not answered with a success.
+    if usual.status == Some(StatusCode::NOT_FOUND) && matches!(mode, Mode::Status { status: 200..=299, .. }) {
+        return usual;
+    }
     match mode {
-        Mode::Ok => ok,
-        Mode::Slow { time } => StubAnswer { after: *time, ..ok },
-        Mode::SlowBody { time } => StubAnswer { after: *time, head_first: true, ..ok },
-        Mode::Hang { time, .. } => StubAnswer { status: None, after: *time, ..ok },
-        Mode::Reset { .. } => StubAnswer { status: None, ..ok },
-        Mode::Status { status, retry_after, body, .. } => StubAnswer {
+        Mode::Ok => usual,
+        Mode::Slow { time } => StubAnswer { after: *time, ..usual },
+        Mode::SlowBody { time } => StubAnswer { after: *time, head_first: true, ..usual },
+        Mode::Hang { time, .. } => StubAnswer { status: None, after: *time, ..usual },
+        Mode::Reset { .. } => StubAnswer { status: None, ..usual },
+        Mode::Status { status, retry_after, body, headers, time, .. } => StubAnswer {
             status: StatusCode::from_u16(*status).ok(),
-            retry_after: retry_after.clone(),
-            body: body.clone().unwrap_or(ok.body),
-            ..ok
+            headers: told_headers(&usual, headers, retry_after.as_ref()),
+            body: body.clone().unwrap_or(usual.body),
+            after: *time,
+            head_first: false,
         },
     }
+}
+
+fn told_headers(usual: &StubAnswer, told: &[(String, String)], retry_after: Option<&String>) -> Vec<(String, String)> {
+    let retry_after = retry_after.map(|value| ("retry-after".to_owned(), value.clone()));
+    usual.headers.iter().chain(told).cloned().chain(retry_after).collect()
 }
 
 #[cfg(test)]
@@ -174,9 +249,7 @@ mod tests {
             method: "POST".into(),
             path: "/crm/contacts".into(),
             idempotency_key: key.map(str::to_owned),
-            traceparent: None,
-            authorized: true,
-            body: Value::Null,
+            ..IncomingCall::default()
         }
     }
 
@@ -205,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_limited_failure_heals_by_itself() {
-        let mut stub = stub_with(Mode::Status { status: 500, retry_after: None, apply: false, body: None }, Some(2));
+        let mut stub = stub_with(Mode::status(500, false), Some(2));
         let statuses = [(); 4].map(|()| stub.handle_call(incoming(Some("k"))).0.status);
         assert_eq!(statuses, [Some(500), Some(500), Some(200), Some(200)]);
         let applied: Vec<bool> = stub.log().iter().map(|call| call.applied).collect();
@@ -226,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_answer_can_be_lost_after_the_effect() {
-        let mut stub = stub_with(Mode::Status { status: 502, retry_after: None, apply: true, body: None }, Some(1));
+        let mut stub = stub_with(Mode::status(502, true), Some(1));
         let (call, answer) = stub.handle_call(incoming(None));
         assert_eq!((call.applied, answer.status), (true, Some(StatusCode::BAD_GATEWAY)));
         assert_eq!(call.fault().as_deref(), Some("502 after the effect"));

@@ -11,9 +11,11 @@ mod budgets;
 mod caps;
 mod contacts;
 mod documents;
+mod functions;
 mod latest;
 mod limits;
 mod pressure;
+mod tokens;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,12 +30,14 @@ pub use budgets::DynamoBudgets;
 pub use caps::DynamoCaps;
 pub use contacts::DynamoContacts;
 pub use documents::DynamoDocument;
+pub use functions::LambdaFunctions;
 pub use latest::DynamoLatest;
 pub use ledger::DynamoLedger;
 pub use limits::DynamoLimits;
 pub use pressure::DynamoPressure;
 pub use sqs::{SqsDeadLetters, SqsEvents};
 pub use ssm::SsmSecrets;
+pub use tokens::DynamoTokens;
 pub use windows::DynamoWindows;
 
 use crate::base::errors::Unavailable;

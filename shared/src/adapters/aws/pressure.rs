@@ -35,7 +35,8 @@ const GIVE: &str = "REMOVE leases.#holder";
 
 /// The breaker is the version that was seen. Zero was [`UNKNOWN`].
 const SEEN: &str = "version = :seen";
-const SWAP: &str = "SET version = :version, phase = :phase, slow_until = :slow_until, expires_at = :expires_at";
+const SWAP: &str = "SET version = :version, phase = :phase, slow_until = :slow_until, failing = :failing, \
+    answered_at = :answered_at, expires_at = :expires_at";
 
 /// How long an unused item is kept: by then every lease has lapsed, and no breaker is open.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -128,12 +129,15 @@ impl Breakers for DynamoPressure {
         now: Timestamp,
     ) -> Result<Swapped, Unavailable> {
         let phase = to_attribute_value(&next.phase).map_err(|_| unreadable())?;
+        let failing = to_attribute_value(&next.failing).map_err(|_| unreadable())?;
         let update = self
             .update(breaker)
             .update_expression(SWAP)
             .expression_attribute_values(":version", number(next.version))
             .expression_attribute_values(":phase", phase)
             .expression_attribute_values(":slow_until", number(next.slow_until.millis()))
+            .expression_attribute_values(":failing", failing)
+            .expression_attribute_values(":answered_at", number(next.answered_at.millis()))
             .expression_attribute_values(":expires_at", expires_at(now));
         let update = match seen {
             0 => update.condition_expression(UNKNOWN),

@@ -13,7 +13,7 @@ mod logs;
 #[cfg(feature = "aws")]
 mod metrics;
 
-pub use folder::{FlowsError, read_files, read_flows};
+pub use folder::{FlowsError, read_catalog, read_files, read_flows};
 
 #[cfg(feature = "aws")]
 pub use chance::SystemChance;

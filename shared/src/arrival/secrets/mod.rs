@@ -113,7 +113,7 @@ fn within(at: Option<Timestamp>, age: Duration, now: Timestamp) -> bool {
     at.is_some_and(|at| now.since(at) < age)
 }
 
-/// The secrets by their path below the prefix: `sources/<name>` or `integrations/<name>`.
+/// The secrets by their path below the prefix: `sources/<name>`, `integrations/<name>` or `integrations/<name>/vars/<var>`.
 #[async_trait]
 pub trait Secrets: Send + Sync {
     /// The live secrets at this path, as of some minutes ago. Without any, the list is empty, and not an error.

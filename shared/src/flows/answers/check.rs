@@ -33,19 +33,24 @@ fn check_rule(rule: &AnswerRule) -> Vec<Wrong> {
     wrong
 }
 
+/// Whether a table judges a 2xx by its body, and has no row that says which body means done.
+pub(in crate::flows) fn lacks_success<'r, R: Iterator<Item = &'r AnswerRule>>(rules: impl Fn() -> R) -> bool {
+    rules().any(judges_success) && !rules().any(|rule| rule.means == Meaning::Done && rule.covers_success())
+}
+
 /// The mistakes in the table that is in force for an effect: its own rows, then its integration's.
 pub(in crate::flows) fn check_effect(effect: &Effect, all: &Flows) -> Vec<Wrong> {
-    let mut wrong = check_rules(&effect.answers);
-    let judged = all.answer_rules(effect).any(judges_success);
-    let positive = all.answer_rules(effect).any(|rule| rule.means == Meaning::Done && rule.covers_success());
-    if judged && !positive {
+    let mut wrong = check_rules(effect.own_answers());
+    // Where the effect has no row of its own, the table is its partner's, and is checked there.
+    let own = effect.named.is_none() || !effect.own_answers().is_empty();
+    if own && !effect.is_graphql() && lacks_success(|| all.answer_rules(effect)) {
         let what = format!("effect `{}` judges a 2xx by its body, but no row says which body means done", effect.id);
         let hint = "add a row such as `{status: 200..299, when: body.ok == true, means: done}`: without it, \
                     every 2xx that no row fits would be in doubt";
         wrong.push(Wrong::at("/answers", what).hint(hint));
     }
     let declared = |rule: &AnswerRule| rule.result.keys().find(|name| !effect.result.contains_key(*name)).cloned();
-    if let Some(name) = effect.answers.iter().find_map(declared) {
+    if let Some(name) = effect.own_answers().iter().find_map(declared) {
         let what = format!("a row of answers keeps `{name}`, which effect `{}` does not list in its result", effect.id);
         wrong.push(Wrong::at("/answers", what).hint("add it to the effect's `result`"));
     }

@@ -1,13 +1,14 @@
 //! Expressions over a partner's answer: `body.ok == false`, `headers['x-error'] is defined`.
 
+use std::collections::BTreeMap;
+
 use minijinja::value::{Serde, Value as Jinja};
-use minijinja::{Environment, UndefinedBehavior};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::PartnerAnswer;
 use crate::base::suggest::suggest;
-use crate::flows::template::{expression, unknown_names};
+use crate::flows::template::{expression, lenient, unknown_names};
 
 /// The names that an expression over an answer may read.
 const ROOTS: [&str; 3] = ["status", "headers", "body"];
@@ -24,7 +25,7 @@ pub struct AnswerExpression(String);
 /// An expression could not be evaluated: it reads the body, and there is none that could be read, or its values are of
 /// other kinds than it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotEvaluated;
+pub(in crate::flows) struct NotEvaluated;
 
 impl AnswerExpression {
     /// The expression, as it is written.
@@ -34,29 +35,80 @@ impl AnswerExpression {
 
     /// Whether the expression is true of an answer.
     pub(super) fn holds(&self, answer: &PartnerAnswer) -> Result<bool, NotEvaluated> {
-        Ok(self.evaluate(answer)?.is_true())
+        self.holds_for(answer, None)
+    }
+
+    /// Whether the expression is true of the answer to a lookup of this call.
+    pub(in crate::flows) fn holds_for(
+        &self,
+        answer: &PartnerAnswer,
+        call: Option<&LookedUpCall>,
+    ) -> Result<bool, NotEvaluated> {
+        Ok(self.evaluate(answer, call)?.is_true())
     }
 
     /// The expression's value, if it has one.
-    pub(super) fn value(&self, answer: &PartnerAnswer) -> Option<Value> {
-        let value = self.evaluate(answer).ok().filter(|value| !value.is_undefined() && !value.is_none())?;
+    pub(super) fn value(&self, answer: &PartnerAnswer, call: Option<&LookedUpCall>) -> Option<Value> {
+        let value = self.evaluate(answer, call).ok().filter(|value| !value.is_undefined() && !value.is_none())?;
         serde_json::to_value(value).ok()
     }
 
     /// Whether the expression reads the answer's body.
     pub(super) fn reads_body(&self) -> bool {
-        let read = environment().compile_expression(&self.0).map(|expression| expression.undeclared_variables(false));
-        read.is_ok_and(|names| names.contains("body"))
+        self.reads("body")
     }
 
-    fn evaluate(&self, answer: &PartnerAnswer) -> Result<Jinja, NotEvaluated> {
+    /// Whether the expression reads a name.
+    pub(in crate::flows) fn reads(&self, name: &str) -> bool {
+        let read = lenient().compile_expression(&self.0).map(|expression| expression.undeclared_variables(false));
+        read.is_ok_and(|names| names.contains(name))
+    }
+
+    fn evaluate(&self, answer: &PartnerAnswer, call: Option<&LookedUpCall>) -> Result<Jinja, NotEvaluated> {
         if answer.body.is_none() && self.reads_body() {
             return Err(NotEvaluated);
         }
-        let environment = environment();
-        let expression = environment.compile_expression(&self.0).map_err(|_| NotEvaluated)?;
-        expression.eval(Jinja::from(Serde(answer))).map_err(|_| NotEvaluated)
+        let expression = lenient().compile_expression(&self.0).map_err(|_| NotEvaluated)?;
+        let PartnerAnswer { status, headers, body } = answer;
+        let values = Answered { status: *status, headers, body: body.as_ref(), call };
+        expression.eval(Jinja::from(Serde(values))).map_err(|_| NotEvaluated)
     }
+
+    /// Reads an expression that may name these roots.
+    pub(in crate::flows) fn over(inner: &str, roots: &[&str]) -> Result<Self, String> {
+        let compiled = lenient().compile_expression(inner).map_err(|error| {
+            let why = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+            format!("the expression is malformed: {why}, in `{inner}`")
+        })?;
+        let strange = compiled.undeclared_variables(false).into_iter().find(|name| !roots.contains(&name.as_str()));
+        if let Some(name) = strange {
+            let hint = suggest(&name, roots.iter().copied());
+            return Err(format!("an expression over an answer knows no `{name}`, in `{inner}`; {hint}"));
+        }
+        unknown_names(inner).map_err(|why| format!("the expression is malformed: {why}, in `{inner}`"))?;
+        Ok(AnswerExpression(inner.to_owned()))
+    }
+}
+
+/// What an expression reads of an answer.
+#[derive(Serialize)]
+struct Answered<'a> {
+    status: u16,
+    headers: &'a BTreeMap<String, String>,
+    body: Option<&'a Value>,
+    #[serde(flatten)]
+    call: Option<&'a LookedUpCall>,
+}
+
+/// What an expression over a lookup's answer may read of the call that is looked up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LookedUpCall {
+    /// The body that the call sends, if the lookup reads it.
+    pub sent: Option<Value>,
+    /// Our idempotency key for the call.
+    pub key: String,
+    /// The moment when the effect was first intended, RFC 3339.
+    pub now: String,
 }
 
 impl TryFrom<String> for AnswerExpression {
@@ -64,26 +116,8 @@ impl TryFrom<String> for AnswerExpression {
 
     /// Takes an expression with or without the braces of a template.
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let inner = expression(&text).unwrap_or(&text).to_owned();
-        let environment = environment();
-        let compiled = environment.compile_expression(&inner).map_err(|error| {
-            let why = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-            format!("the expression is malformed: {why}, in `{inner}`")
-        })?;
-        let strange = compiled.undeclared_variables(false).into_iter().find(|name| !ROOTS.contains(&name.as_str()));
-        if let Some(name) = strange {
-            let hint = suggest(&name, ROOTS);
-            return Err(format!("an expression over an answer knows no `{name}`, in `{inner}`; {hint}"));
-        }
-        unknown_names(&inner).map_err(|why| format!("the expression is malformed: {why}, in `{inner}`"))?;
-        Ok(AnswerExpression(inner))
+        Self::over(expression(&text).unwrap_or(&text), &ROOTS)
     }
-}
-
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    environment
 }
 
 #[cfg(test)]
@@ -130,10 +164,10 @@ mod tests {
     fn a_value_is_taken_from_a_text() {
         let body = json!({"message": "Contact already exists. Existing ID: 51"});
         let id = AnswerExpression::try_from("{{ body.message | split('Existing ID: ') | last }}".to_owned());
-        assert_eq!(id.expect("an expression").value(&answer(Some(body))), Some(json!("51")));
+        assert_eq!(id.expect("an expression").value(&answer(Some(body)), None), Some(json!("51")));
         let none = AnswerExpression::try_from("body.id".to_owned()).expect("an expression");
-        assert_eq!(none.value(&answer(Some(json!({"id": null})))), None);
-        assert_eq!(none.value(&answer(None)), None);
+        assert_eq!(none.value(&answer(Some(json!({"id": null}))), None), None);
+        assert_eq!(none.value(&answer(None), None), None);
     }
 
     #[test]

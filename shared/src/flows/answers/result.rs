@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::PartnerAnswer;
 use super::expression::AnswerExpression;
+use super::{LookedUpCall, PartnerAnswer};
 use crate::base::wrong::Wrong;
 use crate::flows::template::expression;
 use crate::flows::text_or_map::text_or_map;
@@ -46,9 +46,14 @@ impl ResultAt {
 
     /// The value in an answer, if it is there and not too long for the ledger's row.
     pub fn of(&self, answer: &PartnerAnswer) -> Option<Value> {
+        self.of_lookup(answer, None)
+    }
+
+    /// The value in the answer to a lookup, likewise. `sent` is the body of the call that is looked up.
+    pub(in crate::flows) fn of_lookup(&self, answer: &PartnerAnswer, call: Option<&LookedUpCall>) -> Option<Value> {
         let value = match &self.at {
             AnswerPlace::Pointer(pointer) => answer.body.as_ref()?.pointer(pointer).filter(|v| !v.is_null()).cloned(),
-            AnswerPlace::Expression(expression) => expression.value(answer),
+            AnswerPlace::Expression(expression) => expression.value(answer, call),
         }?;
         (value.to_string().len() <= Self::MAX_BYTES).then_some(value)
     }

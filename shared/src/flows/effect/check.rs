@@ -3,8 +3,8 @@
 use super::{Action, Effect, Guarantee};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
-use crate::flows::answers::{check_effect, check_pointer};
-use crate::flows::{Flow, Flows, is_field_name, template_reads};
+use crate::flows::answers::check_effect;
+use crate::flows::{Flow, Flows, Integration, is_field_name, template_reads};
 
 /// The mistakes in a flow's effects.
 pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
@@ -18,7 +18,7 @@ pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let mut own = check_one(effect, &before, flow, all);
         // The effects that are waited for are known once the names and the needs are right.
         if own.iter().all(|wrong| wrong.at != "/id" && !wrong.at.starts_with("/needs")) {
-            own.extend(template_reads::check(effect, flow));
+            own.extend(template_reads::check(effect, flow, all));
         }
         wrong.extend(own.into_iter().map(|wrong| wrong.under(&at)));
     }
@@ -27,7 +27,7 @@ pub(in crate::flows) fn check(flow: &Flow, all: &Flows) -> Vec<Wrong> {
 
 fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<Wrong> {
     let partner = all.partner_of(effect);
-    let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty());
+    let keyless = partner.is_some_and(|partner| partner.idempotency_header.is_empty()) && !effect.sends_key();
     let mut wrong = Vec::new();
     let mut push = |at: &str, what: String, hint: String| {
         wrong.push(Wrong::at(at, format!("effect `{}` {what}", effect.id)).hint(hint));
@@ -56,9 +56,11 @@ fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<
         let (what, hint) = unmet(need, effect, before, flow);
         push(&format!("/needs/{index}"), what, hint);
     }
-    if let Some(name) = effect.integration().filter(|_| partner.is_none()) {
+    let is_call = matches!(effect.action, Action::Call(_));
+    if let Some(name) = effect.integration().filter(|_| is_call && partner.is_none()) {
         let hint = suggest(name, all.integrations.keys().map(String::as_str));
-        push("/integration", format!("calls `{name}`, which integrations.yaml does not have"), hint);
+        let at = if effect.named.is_some() { "/call" } else { "/integration" };
+        push(at, format!("calls `{name}`, which integrations.yaml does not have"), hint);
     }
     if matches!(effect.action, Action::Upsert(_)) && flow.contact.is_none() {
         let hint = "add `contact: {tenant: …, email: …}` to the flow".into();
@@ -72,14 +74,18 @@ fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<
             hint,
         );
     }
-    if effect.guarantee == Guarantee::Native && keyless {
-        let hint = "give its integration an idempotency_header, or use lookup or none".into();
+    // A guarantee that is the call's is checked in the file where it stands.
+    let said = effect.named.as_ref().is_none_or(|named| named.guarantee.is_some());
+    if said && effect.guarantee == Guarantee::Native && keyless {
+        let hint =
+            "give its integration an idempotency_header, or send `key` in the request, or use lookup or none".into();
         push("/guarantee", "is native, but its partner takes no idempotency key".into(), hint);
     }
-    if effect.guarantee == Guarantee::Lookup && effect.lookup.is_none() {
+    if said && effect.guarantee == Guarantee::Lookup && effect.asked_after().is_none() {
         let hint = "add `lookup: {after: 5s, request: {path: /…}, found: /…}`".into();
         push("/guarantee", "has the guarantee lookup, but does not say how to look it up".into(), hint);
     }
+    wrong.extend(partner.map(|partner| check_requests(effect, partner)).unwrap_or_default());
     wrong.extend(check_pointers(effect));
     wrong.extend(check_effect(effect, all));
     wrong
@@ -96,15 +102,32 @@ fn unmet(need: &str, effect: &Effect, before: &[&str], flow: &Flow) -> (String, 
     (format!("needs `{need}`, which this flow does not have"), suggest(need, before.iter().copied()))
 }
 
+/// The mistakes in what the effect and its lookup send.
+fn check_requests(effect: &Effect, partner: &Integration) -> Vec<Wrong> {
+    let Action::Call(call) = &effect.action else { return Vec::new() };
+    let with = effect.own_with().filter(|with| !with.written().is_object());
+    let with = with.map(|_| Wrong::at("/with", "with is a mapping: a name and a template each"));
+    // A named call is checked in the file where it stands.
+    let request = Some(&call.request).filter(|_| effect.named.is_none());
+    let request = request.into_iter().flat_map(|request| request.check(partner)).map(|wrong| wrong.under("/request"));
+    let lookup = effect.own_lookup().into_iter().flat_map(|lookup| {
+        let mut request = lookup.request.clone();
+        request.resolve(partner);
+        request.check(partner)
+    });
+    with.into_iter().chain(request).chain(lookup.map(|wrong| wrong.under("/lookup/request"))).collect()
+}
+
 fn check_pointers(effect: &Effect) -> impl Iterator<Item = Wrong> {
-    let kept = effect.result.iter().filter_map(|(name, result)| result.check(format!("/result{}", step(name))));
-    kept.chain(effect.lookup.iter().filter_map(|lookup| check_pointer("/lookup/found", &lookup.found)))
+    let kept = effect.own_result().iter().filter_map(|(name, result)| result.check(format!("/result{}", step(name))));
+    let lookup = effect.own_lookup().into_iter().flat_map(|lookup| lookup.check(&effect.result));
+    kept.chain(lookup.map(|wrong| wrong.under("/lookup")))
 }
 
 /// A field that the effect sets and whose name no field of a contact can have.
 fn strange_field(effect: &Effect) -> Option<&str> {
     match &effect.action {
         Action::Upsert(upsert) => upsert.fields.keys().map(String::as_str).find(|name| !is_field_name(name)),
-        Action::Call(_) | Action::Decide(_) => None,
+        Action::Call(_) | Action::Invoke(_) | Action::Decide(_) => None,
     }
 }

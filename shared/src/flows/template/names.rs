@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use minijinja::Environment;
 
-use super::{Body, Condition, Path, each_leaf, expression, path_environment, text_environment};
+use super::environment::{path, text};
+use super::{Body, Condition, Path, each_leaf, expression};
 
 /// The names at the root of a template: the fields of a [`Scope`](super::Scope).
 pub const ROOTS: [&str; 5] = ["event", "effects", "enrich", "flow", "now"];
 
 /// The names that the template engine itself knows.
-const BUILT_IN: [&str; 4] = ["range", "dict", "namespace", "debug"];
+const BUILT_IN: [&str; 5] = ["range", "dict", "namespace", "debug", "omit"];
 
 /// A name that a template reads, such as `event.data.email`, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,21 +25,20 @@ pub struct Read {
 impl Read {
     /// The names that a path reads.
     pub fn of_path(path: &Path) -> Vec<Read> {
-        names(&path_environment(), &path.0).into_iter().map(Read::here).collect()
+        names(self::path(), &path.0).into_iter().map(Read::here).collect()
     }
 
     /// The names that a condition reads.
     pub fn of_condition(condition: &Condition) -> Vec<Read> {
-        let compiled = text_environment().compile_expression(&condition.0).map(|e| e.undeclared_variables(true));
+        let compiled = text().compile_expression(&condition.0).map(|e| e.undeclared_variables(true));
         known_to_us(compiled.unwrap_or_default()).map(Read::here).collect()
     }
 
     /// The names that a body reads, leaf by leaf.
     pub fn of_body(body: &Body) -> Vec<Read> {
         let mut reads = Vec::new();
-        let environment = text_environment();
         each_leaf(&body.0, "", &mut |at, leaf| {
-            reads.extend(names(&environment, leaf).into_iter().map(|name| Read::here(name).under(at)));
+            reads.extend(names(text(), leaf).into_iter().map(|name| Read::here(name).under(at)));
         });
         reads
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::failure_run::FailureRun;
 use super::gate::CallEnd;
 use crate::base::errors::Unavailable;
 use crate::base::time::{DurationText, Timestamp};
@@ -98,6 +99,27 @@ pub struct BreakerState {
     /// The moment until which the partner counts as slow: a call took long, and held its batch.
     #[serde(default = "never")]
     pub slow_until: Timestamp,
+    /// The last reported failures in a row.
+    #[serde(default)]
+    pub failing: Option<FailureRun>,
+    /// The moment of the last answer, as far as one was reported.
+    #[serde(default = "never")]
+    pub answered_at: Timestamp,
+}
+
+/// What a container reports of its calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CallReport {
+    /// The start of the window in which the calls were made.
+    pub(super) window: Timestamp,
+    /// The number of calls.
+    pub(super) calls: u32,
+    /// The number of these calls that failed.
+    pub(super) failures: u32,
+    /// The failures since the last answer, those of earlier windows included.
+    pub(super) failing: Option<FailureRun>,
+    /// The moment of the last answer that the container had.
+    pub(super) answered_at: Timestamp,
 }
 
 /// The phase of a breaker.
@@ -173,7 +195,38 @@ const fn never() -> Timestamp {
 
 impl Default for BreakerState {
     fn default() -> Self {
-        BreakerState { version: 0, phase: Phase::healthy(), slow_until: never() }
+        BreakerState { version: 0, phase: Phase::healthy(), slow_until: never(), failing: None, answered_at: never() }
+    }
+}
+
+impl BreakerState {
+    /// The state with another phase. A breaker that closes has had an answer, and one that is not closed counts nothing.
+    pub(super) fn in_phase(&self, phase: Phase, now: Timestamp) -> BreakerState {
+        let closes = phase.is_closed() && !self.phase.is_closed();
+        let answered_at = if closes { now } else { self.answered_at };
+        BreakerState { phase, failing: None, answered_at, ..self.clone() }
+    }
+
+    /// The state after these calls, unless their window is over. It opens by the share of failures in a window, or by a run
+    /// of failures, however long that takes.
+    pub(super) fn counted(&self, report: &CallReport, breaker: &Breaker, now: Timestamp) -> Option<BreakerState> {
+        let phase = self.phase.counted(report.window, (report.calls, report.failures), breaker, now)?;
+        let answered_at = self.answered_at.max(report.answered_at);
+        let failing = self.failing_with(report.failing.as_ref(), answered_at);
+        if !phase.is_closed() || failing.as_ref().is_some_and(FailureRun::shows_outage) {
+            let open = Phase::Open { until: now + breaker.open_for };
+            return Some(BreakerState { answered_at, ..self.in_phase(open, now) });
+        }
+        Some(BreakerState { phase, failing, answered_at, ..self.clone() })
+    }
+
+    /// The failures in a row, with more that are not reported yet, as far as no answer came since.
+    pub(super) fn failing_with(&self, more: Option<&FailureRun>, answered_at: Timestamp) -> Option<FailureRun> {
+        let before = self.failing.clone().filter(|run| run.last > answered_at);
+        match (before, more.cloned()) {
+            (Some(before), Some(more)) => Some(before.followed_by(more, answered_at)),
+            (before, more) => more.or(before),
+        }
     }
 }
 
@@ -219,7 +272,9 @@ impl Phase {
         let Phase::HalfOpen { round, sent, passed, until } = *self else { return None };
         match ended {
             _ if of != round => None,
-            CallEnd::Failure | CallEnd::CredentialsRejected => Some(Phase::Open { until: now + breaker.open_for }),
+            CallEnd::Failure | CallEnd::CredentialsRejected | CallEnd::NoToken => {
+                Some(Phase::Open { until: now + breaker.open_for })
+            }
             CallEnd::Success if passed + 1 >= breaker.probes => Some(Phase::healthy()),
             CallEnd::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until }),
             // It says nothing about the partner, so another probe goes in its place.

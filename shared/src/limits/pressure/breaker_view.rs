@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::breaker::{Breaker, BreakerState, Phase};
+use super::breaker::{Breaker, BreakerState, CallReport, Phase};
+use super::failure_run::FailureRun;
 use crate::base::errors::Unavailable;
+use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 
 /// A container's view of a breaker.
@@ -15,13 +17,17 @@ use crate::base::time::Timestamp;
 /// No outage is missed by it: where the share of failures among the reported calls is below the rate, and
 /// that among each container's unreported calls too, so is that of all calls together. And it is cheap:
 /// a few failures among many calls cause no write, and a failure that happens to be a
-/// container's first call of a window costs each of the others one report.
+/// container's first call of a window costs each of the others one report, and its own container one for the answer after
+/// it.
+///
+/// Where calls are too few for a share, a run of failures shows the outage, see [`FailureRun`].
 ///
 /// It cannot see:
 /// - the others' successes, for the three seconds until they learn of the failures. One
 ///   sick container that fails `min_calls` times in that time opens the breaker for all. That costs
 ///   every event a wait, and none an attempt;
-/// - a burst of failures across the border of two windows, of which each half is below `min_calls`;
+/// - a burst of failures across the border of two windows, of which each half is below `min_calls`, unless it is a run;
+/// - the answers that other containers had, if these have seen no failure: a run may be one of a few containers only;
 /// - the calls that a container has not reported when it is frozen or ends.
 #[derive(Clone, Debug)]
 pub(super) struct BreakerView {
@@ -39,6 +45,10 @@ pub(super) struct BreakerView {
     tell_at: Timestamp,
     /// The moment until which this container has a reason to ask for the others' view: a failure of its own.
     wary_until: Timestamp,
+    /// The unreported failures since the container's last answer.
+    failing: Option<FailureRun>,
+    /// The moment of the container's last answer.
+    answered_at: Timestamp,
 }
 
 /// The longest time between two reads of a breaker.
@@ -59,6 +69,8 @@ impl Default for BreakerView {
             untold: (0, 0),
             tell_at: LONG_AGO,
             wary_until: LONG_AGO,
+            failing: None,
+            answered_at: LONG_AGO,
         }
     }
 }
@@ -90,7 +102,7 @@ impl BreakerView {
         self.state = state;
         // The calls that were counted before it opened have had their effect.
         if !self.state.phase.is_closed() {
-            self.untold = (0, 0);
+            (self.untold, self.failing) = ((0, 0), None);
         }
     }
 
@@ -100,29 +112,59 @@ impl BreakerView {
         self.ask_at = self.alone_until;
     }
 
-    /// Counts a call.
-    pub(super) fn count(&mut self, failed: bool, breaker: &Breaker, now: Timestamp) {
+    /// Counts a call for an event.
+    pub(super) fn count(&mut self, failed: bool, event: Option<EventId>, breaker: &Breaker, now: Timestamp) {
         let window = now.floor(breaker.window);
         if window != self.window {
             (self.window, self.untold) = (window, (0, 0));
         }
         if failed {
             self.wary_until = now + breaker.window;
+            let this = FailureRun::begun(event, now);
+            self.failing = Some(match self.failing.take() {
+                Some(run) => run.followed_by(this, self.answered_at),
+                None => this,
+            });
+        } else {
+            self.answered(now);
         }
         self.untold.0 = self.untold.0.saturating_add(1);
         self.untold.1 = self.untold.1.saturating_add(u32::from(failed));
     }
 
-    /// The calls to report now, and their window.
-    pub(super) fn report(&self, breaker: &Breaker, now: Timestamp) -> Option<(Timestamp, (u32, u32))> {
+    /// Notes that a call was answered.
+    pub(super) fn answered(&mut self, now: Timestamp) {
+        (self.failing, self.answered_at) = (None, now);
+    }
+
+    /// The last answer that the container knows of, its own or one that was reported.
+    pub(super) fn last_answer(&self) -> Timestamp {
+        self.answered_at.max(self.state.answered_at)
+    }
+
+    /// The failures since the last answer, reported or not.
+    pub(super) fn failing(&self) -> Option<FailureRun> {
+        self.state.failing_with(self.failing.as_ref(), self.last_answer())
+    }
+
+    /// The calls to report now.
+    pub(super) fn report(&self, breaker: &Breaker, now: Timestamp) -> Option<CallReport> {
         let (calls, failures) = self.untold;
         let asked_for = self.state.phase.wary(breaker, self.window) && (failures > 0 || self.tell_at <= now);
-        (calls > 0 && (asked_for || breaker.bad(calls, failures))).then_some((self.window, self.untold))
+        // The first answer after failures that were reported, also in a later window.
+        let ends_run = self.state.failing.as_ref().is_some_and(|run| run.last < self.answered_at);
+        (calls > 0 && (asked_for || ends_run || breaker.bad(calls, failures))).then(|| CallReport {
+            window: self.window,
+            calls,
+            failures,
+            failing: self.failing.clone(),
+            answered_at: self.answered_at,
+        })
     }
 
     /// Notes that the report was written.
     pub(super) fn told(&mut self, now: Timestamp) {
-        self.untold = (0, 0);
+        (self.untold, self.failing) = ((0, 0), None);
         self.tell_at = now + TELL_EVERY;
     }
 }

@@ -8,7 +8,9 @@ use futures::lock::Mutex as AsyncMutex;
 
 use super::breaker::{Breaker, BreakerEntry, BreakerState, Phase};
 use super::breaker_view::BreakerView;
-use super::gate::{BreakerChange, CallEnd, Deferral, DeferralReason};
+use super::failure_run::FailureRun;
+use super::gate::{BreakerChange, CallEnd, Deferral, DeferralReason, Standing};
+use crate::base::id::EventId;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Breakers, Swapped};
@@ -64,9 +66,16 @@ impl ContainerBreakers {
         view.try_lock().is_some_and(|view| !view.stale(breaker, now) && view.state.phase.is_closed())
     }
 
-    /// Whether the partner is known to be down: its breaker is not closed.
-    pub(super) async fn is_open(&self, integration: &str) -> bool {
-        !self.view(integration).lock().await.state.phase.is_closed()
+    /// How the partner stands after a failed call, judged by the answers since `tried`.
+    pub(super) async fn standing(&self, integration: &str, tried: Option<Timestamp>, now: Timestamp) -> Standing {
+        let view = self.view(integration);
+        let view = view.lock().await;
+        let answered = tried.is_some_and(|tried| tried < view.last_answer());
+        match view.failing() {
+            _ if !view.state.phase.is_closed() => Standing::Down { answered },
+            _ if answered => Standing::Answering,
+            failing => Standing::Silent(failing.unwrap_or(FailureRun::begun(None, now)).until_known(now)),
+        }
     }
 
     /// Becomes a probe of the round that is returned, or `None` if the breaker has closed meanwhile and the call need
@@ -82,8 +91,8 @@ impl ContainerBreakers {
         let view = self.view(integration);
         let mut view = view.lock().await;
         let new_round = chance.bits();
-        let entered = |phase: &Phase| match phase.entry(breaker, hold, new_round, now) {
-            BreakerEntry::Probe(next) => Some(next),
+        let entered = |state: &BreakerState| match state.phase.entry(breaker, hold, new_round, now) {
+            BreakerEntry::Probe(next) => Some(state.in_phase(next, now)),
             _ => None,
         };
         let sent = self.turn(integration, &mut view, entered, chance, now).await.is_some();
@@ -107,16 +116,22 @@ impl ContainerBreakers {
     ) -> Option<BreakerChange> {
         let view = self.view(integration);
         let mut view = view.lock().await;
-        let probed = |phase: &Phase| phase.probed(round, ended, breaker, now);
+        if ended == CallEnd::Success {
+            view.answered(now);
+        }
+        let probed = |state: &BreakerState| {
+            state.phase.probed(round, ended, breaker, now).map(|phase| state.in_phase(phase, now))
+        };
         self.turn(integration, &mut view, probed, chance, now).await?
     }
 
-    /// Counts a call that was no probe, and reports it if the partner is failing. Rejected credentials need no count:
-    /// they open a closed breaker at once.
+    /// Counts a call that was no probe, and reports it if the partner is failing. Rejected credentials and a token that
+    /// cannot be had need no count: they open a closed breaker at once.
     pub(super) async fn count(
         &self,
         integration: &str,
         ended: CallEnd,
+        event: Option<EventId>,
         breaker: &Breaker,
         chance: &dyn Chance,
         now: Timestamp,
@@ -126,13 +141,14 @@ impl ContainerBreakers {
         }
         let view = self.view(integration);
         let mut view = view.lock().await;
-        if ended == CallEnd::CredentialsRejected {
-            let opened = |phase: &Phase| phase.is_closed().then_some(Phase::Open { until: now + breaker.open_for });
+        if matches!(ended, CallEnd::CredentialsRejected | CallEnd::NoToken) {
+            let open = Phase::Open { until: now + breaker.open_for };
+            let opened = |state: &BreakerState| state.phase.is_closed().then(|| state.in_phase(open.clone(), now));
             return self.turn(integration, &mut view, opened, chance, now).await?;
         }
-        view.count(ended == CallEnd::Failure, breaker, now);
-        let (window, more) = view.report(breaker, now)?;
-        let counted = |phase: &Phase| phase.counted(window, more, breaker, now);
+        view.count(ended == CallEnd::Failure, event, breaker, now);
+        let report = view.report(breaker, now)?;
+        let counted = |state: &BreakerState| state.counted(&report, breaker, now);
         let change = self.turn(integration, &mut view, counted, chance, now).await?;
         view.told(now);
         change
@@ -161,7 +177,7 @@ impl ContainerBreakers {
         }
     }
 
-    /// Writes the phase that `next` makes of the current one. `None` if there is no next phase, or
+    /// Writes the state that `next` makes of the current one. `None` if there is no next state, or
     /// if other containers were faster at every try.
     ///
     /// While the table does not answer, the container's own copy stands for it. Its version is one
@@ -170,14 +186,13 @@ impl ContainerBreakers {
         &self,
         integration: &str,
         view: &mut BreakerView,
-        next: impl Fn(&Phase) -> Option<Phase>,
+        next: impl Fn(&BreakerState) -> Option<BreakerState>,
         chance: &dyn Chance,
         now: Timestamp,
     ) -> Option<Option<BreakerChange>> {
         for _ in 0..MAX_TRIES {
             let seen = view.state.clone();
-            let phase = next(&seen.phase)?;
-            let state = BreakerState { version: chance.bits().max(1), phase, ..seen.clone() };
+            let state = BreakerState { version: chance.bits().max(1), ..next(&seen)? };
             let change = change(&seen.phase, &state.phase);
             if view.alone(now) {
                 view.adopt(state);

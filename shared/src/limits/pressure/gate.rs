@@ -9,6 +9,7 @@ use super::container_breakers::ContainerBreakers;
 use super::container_slots::ContainerSlots;
 use super::slow_partners::SlowPartners;
 use crate::base::errors::Unavailable;
+use crate::base::id::EventId;
 use crate::base::machine::Chance;
 use crate::base::time::Timestamp;
 use crate::limits::pressure::{Breakers, Slots};
@@ -44,6 +45,8 @@ pub enum DeferralReason {
     ContactsUnavailable,
     /// The partner does not take our credentials.
     CredentialsRejected,
+    /// There is no token for the partner: another container fetches it, or the token end-point fails.
+    NoToken,
     /// Another event of the same entity waits, and goes first.
     BehindAnother,
     /// The policy, or the partner, says to try again after a long time.
@@ -65,6 +68,7 @@ impl DeferralReason {
             DeferralReason::QuietHours => "quiet hours",
             DeferralReason::ContactsUnavailable => "contacts unavailable",
             DeferralReason::CredentialsRejected => "credentials rejected",
+            DeferralReason::NoToken => "no token",
             DeferralReason::BehindAnother => "behind another event",
             DeferralReason::LongRetry => "retry",
             DeferralReason::UnknownFlow => "unknown flow",
@@ -81,8 +85,25 @@ pub enum CallEnd {
     Failure,
     /// The partner does not take our credentials: no other call will do better, so the breaker opens at once.
     CredentialsRejected,
+    /// The partner's token end-point fails again and again: no other call will do better, so the breaker opens at once.
+    NoToken,
     /// The call was not made after all, and says nothing.
     Neutral,
+}
+
+/// How a partner stands after a failed call, as far as a container knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The partner is known to be down: its breaker is not closed.
+    Down {
+        /// Whether the partner has answered another call since the effect was tried before.
+        answered: bool,
+    },
+    /// No answer is known since the effect was tried before: the partner may be down. Another failure after this long
+    /// may show it.
+    Silent(Duration),
+    /// The partner has answered another call since the effect was tried before.
+    Answering,
 }
 
 /// The change of a breaker that a call caused.
@@ -105,6 +126,20 @@ pub struct Permit {
     in_round: bool,
     breaker: Option<Breaker>,
     probe: Option<u64>,
+    /// The event that the call was made for.
+    event: Option<EventId>,
+}
+
+impl Permit {
+    /// A permit that holds nothing.
+    fn plain(integration: &str, breaker: Option<Breaker>) -> Permit {
+        Permit { integration: integration.to_owned(), slot: None, in_round: false, breaker, probe: None, event: None }
+    }
+
+    /// The permit, for a call that was made for this event.
+    pub fn used_for(self, event: &EventId) -> Permit {
+        Permit { event: Some(event.clone()), ..self }
+    }
 }
 
 /// The gate: it lets as many calls to partners through as their limits allow, over all containers together.
@@ -147,8 +182,7 @@ impl Gate {
     ) -> Result<Permit, Deferral> {
         let hold = timeout + AROUND_THE_CALL;
         let breaker = pressure.breaker;
-        let mut permit =
-            Permit { integration: integration.to_owned(), slot: None, in_round: false, breaker, probe: None };
+        let mut permit = Permit::plain(integration, breaker);
         let half_open = match &breaker {
             Some(breaker) => self.breakers.look(integration, breaker, hold, now).await?,
             None => false,
@@ -182,13 +216,13 @@ impl Gate {
     pub fn enter_freely(&self, integration: &str, pressure: &Pressure, now: Timestamp) -> Option<Permit> {
         let free = pressure.breaker.is_none_or(|breaker| self.breakers.is_free(integration, &breaker, now));
         let held_back = pressure.is_limited() || self.is_slow(integration, now);
-        let (integration, breaker) = (integration.to_owned(), pressure.breaker);
-        (free && !held_back).then_some(Permit { integration, slot: None, in_round: false, breaker, probe: None })
+        (free && !held_back).then(|| Permit::plain(integration, pressure.breaker))
     }
 
-    /// Whether a partner is known to be down: its breaker is not closed.
-    pub async fn is_down(&self, integration: &str) -> bool {
-        self.breakers.is_open(integration).await
+    /// How a partner stands after a failed call of an effect that was tried before at `tried`, if it was. It asks no
+    /// table: the call has just been reported, where it had to be.
+    pub async fn standing(&self, integration: &str, tried: Option<Timestamp>, now: Timestamp) -> Standing {
+        self.breakers.standing(integration, tried, now).await
     }
 
     /// Takes a permit back, and returns whether that has opened or closed the breaker.
@@ -196,10 +230,11 @@ impl Gate {
     /// It never fails: a slot that could not be given back lapses, and so does a probe.
     pub async fn leave(&self, permit: Permit, ended: CallEnd, now: Timestamp) -> Option<BreakerChange> {
         self.give(&permit, now).await;
-        let breaker = permit.breaker?;
-        match permit.probe {
-            Some(round) => self.breakers.probed(&permit.integration, round, ended, &breaker, &*self.chance, now).await,
-            None => self.breakers.count(&permit.integration, ended, &breaker, &*self.chance, now).await,
+        let Permit { integration, breaker, probe, event, .. } = permit;
+        let breaker = breaker?;
+        match probe {
+            Some(round) => self.breakers.probed(&integration, round, ended, &breaker, &*self.chance, now).await,
+            None => self.breakers.count(&integration, ended, event, &breaker, &*self.chance, now).await,
         }
     }
 

@@ -26,6 +26,7 @@
 mod breaker;
 mod container_breakers;
 mod config;
+mod failure_run;
 mod gate;
 mod health;
 #[cfg(test)]
@@ -37,7 +38,8 @@ mod breaker_view;
 
 pub use breaker::{Breaker, BreakerState, Breakers, Phase, Swapped};
 pub use config::Pressure;
-pub use gate::{BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit};
+pub use failure_run::FailureRun;
+pub use gate::{BreakerChange, CallEnd, Deferral, DeferralReason, Gate, Permit, Standing};
 pub use health::PartnerHealth;
 pub use slots::{SlotLeases, Slots, TakeSlot, Taken};
 pub use slow_partners::{BATCHES_HELD, SLOW, SLOW_FOR};

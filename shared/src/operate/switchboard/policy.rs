@@ -79,13 +79,17 @@ pub(super) mod tests {
     use super::*;
     use crate::flows::{File, Flows};
 
+    const INTEGRATIONS: &str = "
+crm: {base_url: https://api.crm.example.com/v2, auth: bearer, timeout: 3s}
+analytics: {base_url: https://collect.analytics.example.com/v1, auth: bearer, timeout: 2s}
+";
     const FILES: [(&str, &str); 3] = [
         ("sources.yaml", include_str!("../../../../infra/flows/sources.yaml")),
-        ("integrations.yaml", include_str!("../../../../infra/flows/integrations.yaml")),
+        ("integrations.yaml", INTEGRATIONS),
         ("flows/lead-routing.yaml", include_str!("../../../../infra/flows/flows/lead-routing.yaml")),
     ];
 
-    /// The shipped flow for leads, and the sources and integrations that it needs.
+    /// The shipped flow for leads, with its sources, and the integrations that it needs.
     pub(in crate::operate::switchboard) fn flows() -> Flows {
         let files = FILES.map(|(path, text)| File { path: path.into(), text: text.into() });
         Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))

@@ -96,7 +96,8 @@ impl Oracle {
     pub(crate) fn looked_up(&self, arrival: &Arrival) -> Option<(EventId, String)> {
         let seen = self.seen();
         let (id, known) = seen.events.iter().find(|(_, known)| known.trace == arrival.trace)?;
-        let asks = |effect: &&Effect| effect.lookup.is_some() && effect.integration() == Some(&*arrival.integration);
+        let asks =
+            |effect: &&Effect| effect.asked_after().is_some() && effect.integration() == Some(&*arrival.integration);
         let effects: Vec<&Effect> = self.flows(&known.flow).flat_map(|flow| &flow.effects).filter(asks).collect();
         let path = |effect: &Effect| self.lookup_path(id, known, effect);
         let effect = effects.iter().find(|effect| path(effect).as_ref() == Some(&arrival.path)).or(effects.first())?;

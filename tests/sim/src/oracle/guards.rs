@@ -1,5 +1,6 @@
 //! Whom nothing may be done for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -83,7 +84,8 @@ impl Oracle {
                     let lately = |then: &Timestamp| then < at && at.since(*then) < window;
                     other.id != one.id && other.key == one.key && other.punctual.iter().any(lately)
                 };
-                let count = 1 + reached.iter().filter(near).count();
+                let others: BTreeSet<&EventId> = reached.iter().filter(near).map(|other| &other.id).collect();
+                let count = 1 + others.len();
                 if count > one.limit {
                     let what = format!("{} is number {count} under a cap of {}", one.id, one.limit);
                     return Err(violated(CAP, what));
@@ -93,29 +95,32 @@ impl Oracle {
         Ok(())
     }
 
-    fn reach(&self, seen: &Seen, id: &shared::base::id::EventId, partner: &Partner) -> Vec<Reach> {
+    /// The caps that an event was under, in the mode of each of its intents: a replay may have another.
+    fn reach(&self, seen: &Seen, id: &EventId, partner: &Partner) -> Vec<Reach> {
         let Some(known) = seen.events.get(id) else { return Vec::new() };
         let (Some(row), Some(event)) = (self.row(id), known.event.as_ref()) else { return Vec::new() };
         let Some(flow) = self.flows(&row.flow).next() else { return Vec::new() };
         if !flow.effects.iter().any(|effect| !partner.applied(id, &effect.id).is_empty()) {
             return Vec::new();
         }
-        let flow = if row.safe { flow.clone().in_safe_mode() } else { flow.clone() };
-        let reach = |cap: &Cap| Reach {
+        let reach = |flow: &Flow, cap: &Cap, safe: bool| Reach {
             id: id.clone(),
-            key: cap::key(&cap.channel, &entity(&flow, cap, &row, event)),
+            key: cap::key(&cap.channel, &entity(flow, cap, &row, event)),
             limit: cap.limit as usize,
             per: cap.per,
-            at: known.intended.iter().map(|(at, _)| *at).collect(),
-            punctual: known.intended.iter().filter(|(_, stalled)| !stalled).map(|(at, _)| *at).collect(),
+            at: known.intended.iter().filter(|intended| intended.safe == safe).map(|intended| intended.at).collect(),
+            punctual: known.intended.iter().filter(|intended| !intended.stalled).map(|intended| intended.at).collect(),
         };
-        flow.caps().map(reach).collect()
+        let in_mode = |safe: bool| if safe { flow.clone().in_safe_mode() } else { flow.clone() };
+        let modes = [false, true].map(|safe| (safe, in_mode(safe)));
+        let of_mode = |(safe, flow): &(bool, Flow)| flow.caps().map(|cap| reach(flow, cap, *safe)).collect::<Vec<_>>();
+        modes.iter().flat_map(of_mode).collect()
     }
 }
 
 /// An event that reached an entity: when it meant to, and when without having stood still before.
 struct Reach {
-    id: shared::base::id::EventId,
+    id: EventId,
     key: String,
     limit: usize,
     per: Duration,

@@ -217,8 +217,17 @@ struct Known {
     rejected: BTreeMap<String, (u64, u32)>,
     /// The name of the effect that asked for each path of each partner.
     asked_as: BTreeMap<(String, String), String>,
-    /// When a call was intended, and whether its worker had stood still before.
-    intended: Vec<(Timestamp, bool)>,
+    /// When calls were intended.
+    intended: Vec<Intended>,
+}
+
+/// A write that intends calls.
+struct Intended {
+    at: Timestamp,
+    /// Whether its worker had stood still before.
+    stalled: bool,
+    /// Whether it was in safe mode.
+    safe: bool,
 }
 
 impl Oracle {

@@ -8,7 +8,8 @@ use shared::limits::budget;
 use shared::model::RowChange;
 
 use super::{
-    ATTEMPTS, CLOCKS, CRASHED_WHILE_HELD, Known, LEGAL_ROWS, OWN_CLAIM, Oracle, Seen, UNKNOWN_SURFACED, violated,
+    ATTEMPTS, CLOCKS, CRASHED_WHILE_HELD, Intended, Known, LEGAL_ROWS, OWN_CLAIM, Oracle, Seen, UNKNOWN_SURFACED,
+    violated,
 };
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
@@ -40,7 +41,7 @@ impl Oracle {
             budget.into_iter().for_each(|key| budgets.entry(key).or_default().take_back());
             self.doubts(known, before, after)?;
             if known.intend(before, after) {
-                known.intended.push((now, stalled));
+                known.intended.push(Intended { at: now, stalled, safe: after.safe });
                 intends = !stalled;
             }
         }
@@ -93,18 +94,15 @@ impl Known {
         !intents.is_empty()
     }
 
-    /// An attempt that only showed that its partner is down is taken back. Says whether it was a retry.
+    /// Attempts that only showed that their partner does not answer are taken back. Says whether the last was a retry.
     fn take_back(&mut self, before: &Row, after: &Row) -> bool {
         let mut retry = false;
-        for (id, entry) in before.effects.iter().filter(|(_, entry)| entry.progress == Progress::Intent) {
-            let Some(now) = after.effects.get(id).filter(|now| now.attempts < entry.attempts) else { continue };
-            if now.progress.error().is_none_or(|error| error == "not called") {
-                continue;
-            }
+        for (id, entry) in &before.effects {
+            let spared = after.effects.get(id).map_or(0, |after| after.spared.saturating_sub(entry.spared));
             let calls = self.calls.entry(id.clone()).or_default();
-            retry |= *calls > 1;
-            *calls = calls.saturating_sub(1);
-            self.tries.entry(id.clone()).and_modify(|tries| *tries = tries.saturating_sub(1));
+            retry |= entry.progress == Progress::Intent && spared > 0 && *calls > 1;
+            *calls = calls.saturating_sub(spared);
+            self.tries.entry(id.clone()).and_modify(|tries| *tries = tries.saturating_sub(spared));
         }
         retry
     }

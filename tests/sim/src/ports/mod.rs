@@ -1,6 +1,7 @@
 //! The ports as a container of the simulation sees them: the models, with a turn to wait for before and
 //! after each call, and whatever goes wrong with it.
 
+mod functions;
 mod ledger;
 mod partners;
 mod pressure;
@@ -17,6 +18,7 @@ use shared::base::machine::{Clock, Sleep};
 use shared::base::time::Timestamp;
 use shared::model::ModelClock;
 
+pub(crate) use functions::SimFunctions;
 pub(crate) use ledger::SimLedger;
 pub(crate) use partners::SimPartners;
 pub(crate) use pressure::{SimBoard, SimTables};

@@ -10,6 +10,7 @@ use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::cap::{Caps, Count, CountError, Counter};
 use shared::effects::contact::{Contact, ContactId, ContactUpsert, Contacts, Upserted};
+use shared::effects::token::{TokenState, TokenStore, TokenSwap};
 use shared::ledger::Lease;
 use shared::ledger::batch::Batches;
 use shared::limits::budget::{Budget, Budgets, Spending};
@@ -17,6 +18,7 @@ use shared::limits::pressure::{BreakerState, Breakers, Slots, Swapped, TakeSlot,
 use shared::limits::rates::{Draw, Drawn, Limits};
 use shared::model::{
     ModelBudgets, ModelCaps, ModelContacts, ModelDocument, ModelLatest, ModelLimits, ModelPressure, ModelSecrets,
+    ModelTokens,
 };
 use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::Board;
@@ -36,6 +38,7 @@ pub(crate) struct SimTables {
     pub(crate) latest: ModelLatest,
     pub(crate) batches: ModelDocument<Batches>,
     pub(crate) secrets: ModelSecrets,
+    pub(crate) tokens: ModelTokens,
 }
 
 #[async_trait]
@@ -87,6 +90,25 @@ impl Breakers for SimTables {
         self.seat
             .call(PortCall::of("swap breaker", breaker), self.pressure.swap(breaker, seen, next, now), tell)
             .await?
+    }
+}
+
+#[async_trait]
+impl TokenStore for SimTables {
+    async fn read(&self, key: &str) -> Result<Option<TokenState>, Unavailable> {
+        self.seat.call(PortCall::of("read token", key), TokenStore::read(&self.tokens, key), told).await?
+    }
+
+    async fn swap(&self, key: &str, seen: u64, next: &TokenState, now: Timestamp) -> Result<TokenSwap, Unavailable> {
+        let tell = |answer: &Result<TokenSwap, Unavailable>| match answer {
+            Ok(TokenSwap::Written) => "written".into(),
+            Ok(TokenSwap::Moved(_)) => "refused".into(),
+            Err(error) => error.to_string(),
+        };
+        let (tokens, late, again) = (self.tokens.clone(), key.to_owned(), next.clone());
+        let again = move || drop(block_on(TokenStore::swap(&tokens, &late, seen, &again, now)));
+        let call = PortCall::of("swap token", key).with_echo(again);
+        self.seat.call(call, TokenStore::swap(&self.tokens, key, seen, next, now), tell).await?
     }
 }
 

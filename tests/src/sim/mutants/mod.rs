@@ -51,7 +51,7 @@ static TERSE: LazyLock<Simulation> =
 static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 76] = [
+pub(super) static ALL: [Mutant; 77] = [
     Mutant { flows: Some(&RENAMED), ..Mutant::named("a renamed effect does not say what it was") },
     Mutant::ports("an older version writes over a newer row", |p, m| ContainerPorts {
         claims: claims::over_newer(p.claims, m),
@@ -114,6 +114,10 @@ pub(super) static ALL: [Mutant; 76] = [
     }),
     Mutant::ports("a lost call is taken for one that never left", |p, _| ContainerPorts {
         partners: Box::new(others::LostIsUnsent(p.partners)),
+        ..p
+    }),
+    Mutant::ports("a function that raised is taken for one that did not run", |p, _| ContainerPorts {
+        functions: Box::new(others::RaisedIsNotRun(p.functions)),
         ..p
     }),
     Mutant::ports("a doubtful status is taken for a refusal", |p, _| ContainerPorts {

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::arrival::event::Event;
 use shared::base::errors::Unavailable;
 use shared::base::time::Timestamp;
+use shared::effects::invocation::{FunctionRequest, InvokeFailure, TeamFunctions};
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
 use shared::flows::{Meaning, PartnerAnswer, default_meaning};
@@ -82,6 +83,19 @@ pub(super) struct LostIsUnsent(pub(super) Box<dyn Partners>);
 impl Partners for LostIsUnsent {
     async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         self.0.call(request).await.map_err(|error| NoAnswer::NotSent(error.to_string()))
+    }
+}
+
+/// Believes that a function which raised, hung or died has not acted.
+pub(super) struct RaisedIsNotRun(pub(super) Box<dyn TeamFunctions>);
+
+#[async_trait]
+impl TeamFunctions for RaisedIsNotRun {
+    async fn invoke(&self, request: FunctionRequest) -> Result<Value, InvokeFailure> {
+        self.0.invoke(request).await.map_err(|failure| match failure {
+            InvokeFailure::Lost(why) => InvokeFailure::NotRun { why, retry_after: None },
+            other => other,
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which seed catches which mutant, by which invariant; and the table of it in `infra/docs/PROOF.md`.
 //!
-//! `make mutants` writes the table. Every other run compares it with what it finds.
+//! `make mutants` looks for them and writes the table. Every other run tries the seeds of the table: there each mutant is
+//! caught by the same invariant, and the product passes.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +11,7 @@ use super::{ALL, Mutant};
 use crate::fixtures::root;
 
 /// Every mutant is caught by one of so many seeds.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 4000;
 
 /// Into how many tests the mutants are split.
 const SHARDS: usize = 4;
@@ -20,35 +21,46 @@ const BEGIN: &str = "<!-- mutants: written by make mutants -->\n";
 const END: &str = "<!-- /mutants -->";
 const HEAD: &str = "| broken so that | caught by | seeds needed |\n|---|---|---|\n";
 
-/// The first seed that catches a mutant, and the invariant that it violates. The product passes it.
-fn caught(mutant: &'static Mutant) -> Option<(u64, &'static str)> {
-    let caught = (0..SEEDS).find_map(|seed| Some((seed, seeds::with(seed, mutant).run().violation?.invariant)));
-    if let Some((seed, _)) = caught {
-        assert_eq!(seeds::drawn(seed).run().violation, None, "seed {seed} fails without a mutant, too");
-    }
-    caught
+/// The invariant that a mutant violates with this seed. The product passes it.
+fn caught_by(mutant: &'static Mutant, seed: u64) -> Option<&'static str> {
+    let violation = seeds::with(seed, mutant).run().violation?;
+    assert_eq!(seeds::drawn(seed).run().violation, None, "seed {seed} fails without a mutant, too");
+    Some(violation.invariant)
 }
 
 fn shard(shard: usize) {
     let mine = ALL.iter().enumerate().filter(|(index, _)| index % SHARDS == shard);
-    let found: Vec<_> = mine.map(|(index, mutant)| (index, mutant.name, caught(mutant))).collect();
-    let missed: Vec<_> = found.iter().filter(|(_, _, caught)| caught.is_none()).map(|(_, name, _)| name).collect();
-    assert!(missed.is_empty(), "the simulation does not see that {missed:?}");
-    let lines = found.into_iter().filter_map(|(index, name, caught)| {
-        let (seed, invariant) = caught?;
-        Some((index, format!("| {name} | `{invariant}` | {} |\n", seed + 1)))
-    });
-    if std::env::var_os("WRITE_MUTANTS").is_some() { collect(lines) } else { compare(lines) }
+    if std::env::var_os("WRITE_MUTANTS").is_some() { write(mine) } else { compare(mine) }
 }
 
-/// The table in the document holds each of these lines.
-fn compare(lines: impl Iterator<Item = (usize, String)>) {
+/// Looks for the first seed that catches each of these mutants.
+fn write(mutants: impl Iterator<Item = (usize, &'static Mutant)>) {
+    let line = |(index, mutant): (usize, &'static Mutant)| {
+        let caught = (0..SEEDS).find_map(|seed| Some((seed, caught_by(mutant, seed)?)));
+        let (seed, invariant) = caught.unwrap_or_else(|| panic!("the simulation does not see that {}", mutant.name));
+        (index, row(mutant, invariant, seed))
+    };
+    collect(mutants.map(line));
+}
+
+fn row(mutant: &Mutant, invariant: &str, seed: u64) -> String {
+    format!("| {} | `{invariant}` | {} |\n", mutant.name, seed + 1)
+}
+
+/// Each of these mutants is caught as the table in the document says.
+fn compare(mutants: impl Iterator<Item = (usize, &'static Mutant)>) {
     let text = std::fs::read_to_string(proof()).expect("the proof");
     let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).expect("the table's marks").0;
     let rows: Vec<&str> = table.strip_prefix(HEAD).expect("the table's head").lines().collect();
     assert_eq!(rows.len(), ALL.len(), "infra/docs/PROOF.md has another number of mutants: run `make mutants`");
-    for (index, line) in lines {
-        assert_eq!(rows[index], line.trim_end(), "infra/docs/PROOF.md is out of date: run `make mutants`");
+    for (index, mutant) in mutants {
+        let needed = rows[index].rsplit('|').nth(1).and_then(|number| number.trim().parse::<u64>().ok());
+        let seed = needed.and_then(|needed| needed.checked_sub(1)).expect("a row has its number of seeds");
+        let invariant = caught_by(mutant, seed);
+        let invariant =
+            invariant.unwrap_or_else(|| panic!("{}: seed {seed} does not see it: run `make mutants`", mutant.name));
+        let row = row(mutant, invariant, seed);
+        assert_eq!(rows[index], row.trim_end(), "infra/docs/PROOF.md is out of date: run `make mutants`");
     }
 }
 

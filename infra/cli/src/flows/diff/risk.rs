@@ -13,6 +13,20 @@ const KEY_WINDOW: Duration = Duration::from_secs(24 * 3600);
 const OLD_BECOMES_NEW: &str = "a sender's repetition of an old event is not recognised, and its effects happen again: \
     change it when no sender repeats old events any more";
 
+/// A partner that is another one, or takes our key in another way.
+pub(super) const ANOTHER_PARTNER: &str = "the new partner knows nothing of a call in doubt, and its repetition happens \
+    again: wait until no event is in doubt";
+pub(super) const SHORTER_KEY_WINDOW: &str = "a call in doubt that is older than the new window is parked, not repeated: \
+    `resolve` what is in doubt first";
+pub(super) const WEAKER_GUARANTEE: &str = "a call whose outcome is unknown is parked, and no longer cleared up by itself: be \
+    ready to `resolve`";
+pub(super) const ANOTHER_GUARANTEE: &str = "a call that is in doubt by now is repeated or looked up by the new guarantee, and \
+    may happen again: `resolve` what is in doubt first";
+pub(super) const ANOTHER_LOOKUP: &str = "a call in doubt is looked up in the new way; if that does not find an old call, it \
+    happens again: `resolve` what is in doubt first";
+pub(super) const ANOTHER_REQUEST: &str = "a partner that knows the key of a call in doubt rejects another request under it, \
+    or answers from its memory: wait until no event is in doubt";
+
 /// The sentence about a change, if it can make an effect happen again or be forgotten. `keyed` says whether the place
 /// belongs to an effect whose partner knows our key.
 pub(super) fn risk(
@@ -25,10 +39,8 @@ pub(super) fn risk(
     let place: Vec<&str> = at.iter().map(String::as_str).collect();
     match (file, place.as_slice()) {
         ("sources.yaml", [_, "id_at", ..]) => Some(OLD_BECOMES_NEW),
-        ("integrations.yaml", [_, "key_window"]) => shorter(old, new, KEY_WINDOW).then_some(
-            "a call in doubt that is older than the new window is parked, not repeated: `resolve` what is in doubt first",
-        ),
-        ("integrations.yaml", [_, "idempotency_header" | "base_url"]) => Some(
+        ("integrations.yaml", [_, "key_window"]) => shorter(old, new, KEY_WINDOW).then_some(SHORTER_KEY_WINDOW),
+        ("integrations.yaml", [_, "idempotency_header" | "base_url" | "invoke"]) => Some(
             "the partner may not know the key of a call in doubt any more, and its repetition happens again: wait until \
              no event is in doubt",
         ),
@@ -60,25 +72,11 @@ fn of_flow(place: &[&str], old: Option<&Value>, new: Option<&Value>, keyed: bool
             "what the ledger and the partner know of the effect under its earlier name is forgotten, and it happens \
              again: leave `was` where it is",
         ),
-        ["effects", _, "integration"] => Some(
-            "the new partner knows nothing of a call in doubt, and its repetition happens again: wait until no event is \
-             in doubt",
-        ),
-        ["effects", _, "guarantee"] if strength(new) < strength(old) => Some(
-            "a call whose outcome is unknown is parked, and no longer cleared up by itself: be ready to `resolve`",
-        ),
-        ["effects", _, "guarantee"] => Some(
-            "a call that is in doubt by now is repeated or looked up by the new guarantee, and may happen again: \
-             `resolve` what is in doubt first",
-        ),
-        ["effects", _, "lookup", ..] => Some(
-            "a call in doubt is looked up in the new way; if that does not find an old call, it happens again: `resolve` \
-             what is in doubt first",
-        ),
-        ["effects", _, "request", ..] if keyed => Some(
-            "a partner that knows the key of a call in doubt rejects another request under it, or answers from its \
-             memory: wait until no event is in doubt",
-        ),
+        ["effects", _, "integration" | "invoke"] => Some(ANOTHER_PARTNER),
+        ["effects", _, "guarantee"] if strength(new) < strength(old) => Some(WEAKER_GUARANTEE),
+        ["effects", _, "guarantee"] => Some(ANOTHER_GUARANTEE),
+        ["effects", _, "lookup", ..] => Some(ANOTHER_LOOKUP),
+        ["effects", _, "request" | "with", ..] if keyed => Some(ANOTHER_REQUEST),
         _ => None,
     }
 }

@@ -1,0 +1,162 @@
+//! What authenticates us to a partner: a secret, or a token that was fetched for it.
+
+use std::time::Duration;
+
+use shared::arrival::signature::Secret;
+use shared::effects::credentials::{Credentials, Signing};
+use shared::effects::request::SecretVars;
+use shared::effects::token::{NoToken, NoTokenReason, TokenAccount, TokenPorts};
+use shared::flows::{Auth, Integration, TokenGrant};
+use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
+use tracing::warn;
+
+use crate::hindrance::Hindrance;
+use crate::work::{LAST_WRITES, Processor, Work};
+
+/// The reason why there are no credentials for a request.
+pub(crate) enum NoCredentials {
+    /// A secret of ours is missing or not readable, or cannot be used.
+    BadSecret(String),
+    /// The partner takes a token, and there is none now.
+    NoToken(NoToken),
+}
+
+/// How long an event waits at least after our credentials were rejected: a human must put them right.
+pub(crate) const CREDENTIALS_WAIT: Duration = Duration::from_secs(30);
+
+/// The number of failed fetches in a row after which a partner counts as down.
+const FAILURES_OF_ONE_DOWN: u32 = 3;
+
+/// The credentials for one request. `id` names the request, the same each time that it is repeated.
+pub(crate) async fn credentials(
+    work: &Work<'_>,
+    name: &str,
+    partner: &Integration,
+    id: String,
+) -> Result<Credentials, NoCredentials> {
+    if partner.auth == Auth::None {
+        return Ok(Credentials::None);
+    }
+    let secret = secret(work, name).await.map_err(NoCredentials::BadSecret)?;
+    let Some(grant) = partner.auth.token_grant() else {
+        return Ok(Credentials::of_secret(&partner.auth, &secret, Signing { id, at: work.now() }));
+    };
+    let account = account(work, name, partner, grant, &secret);
+    match work.processor.tokens.token(&account, ports(work.processor)).await {
+        Ok(token) => Ok(account.shows(&token)),
+        Err(NoToken { why: NoTokenReason::BadSecret(error), .. }) => Err(NoCredentials::BadSecret(error)),
+        Err(no_token) => Err(NoCredentials::NoToken(tell(work, name, no_token))),
+    }
+}
+
+/// Whether a call to the partner needs no question for a token.
+pub(crate) fn has_token(work: &Work<'_>, name: &str, partner: &Integration) -> bool {
+    partner.auth.token_grant().is_none() || work.processor.tokens.holds(name, work.now())
+}
+
+/// Sees to it that there is a token, where the partner takes one. A secret that cannot be used is found out with the
+/// call: that is an attempt.
+pub(crate) async fn prepare_token(work: &Work<'_>, name: &str, partner: &Integration) -> Result<(), NoToken> {
+    if has_token(work, name, partner) {
+        return Ok(());
+    }
+    match credentials(work, name, partner, String::new()).await {
+        Ok(_) | Err(NoCredentials::BadSecret(_)) => Ok(()),
+        Err(NoCredentials::NoToken(no_token)) => Err(no_token),
+    }
+}
+
+/// The credentials with another token than the one that the partner rejected, if there is one.
+pub(crate) async fn renewed(
+    work: &Work<'_>,
+    name: &str,
+    partner: &Integration,
+    rejected: &Credentials,
+) -> Option<Credentials> {
+    let grant = partner.auth.token_grant()?;
+    let secret = secret(work, name).await.ok()?;
+    let account = account(work, name, partner, grant, &secret);
+    let token = work.processor.tokens.renewed(&account, ports(work.processor), rejected).await;
+    token.map(|token| account.shows(&token)).map_err(|no_token| tell(work, name, no_token)).ok()
+}
+
+/// The partner's secret.
+async fn secret(work: &Work<'_>, name: &str) -> Result<Secret, String> {
+    let secret = newest(work, &format!("integrations/{name}")).await?;
+    secret.ok_or_else(|| format!("there is no secret for `{name}`"))
+}
+
+/// The secret variables of a partner.
+pub(crate) async fn secret_vars(work: &Work<'_>, name: &str, partner: &Integration) -> Result<SecretVars, String> {
+    let mut secrets = SecretVars::new();
+    for var in partner.vars.secrets() {
+        let secret = newest(work, &format!("integrations/{name}/vars/{var}")).await?;
+        let secret = secret.ok_or_else(|| format!("there is no secret for the variable `{var}` of `{name}`"))?;
+        secrets.insert(var.to_owned(), secret);
+    }
+    Ok(secrets)
+}
+
+/// The newest secret at a path, which is the last by name.
+async fn newest(work: &Work<'_>, path: &str) -> Result<Option<Secret>, String> {
+    let live = work.processor.secrets.live(path).await.map_err(|error| error.to_string())?;
+    Ok(live.last().cloned())
+}
+
+fn account<'a>(
+    work: &Work<'_>,
+    integration: &'a str,
+    partner: &Integration,
+    grant: TokenGrant<'a>,
+    secret: &'a Secret,
+) -> TokenAccount<'a> {
+    let left = work.deadline.since(work.now()).saturating_sub(LAST_WRITES);
+    TokenAccount { integration, grant, secret, timeout: partner.timeout.min(left) }
+}
+
+fn ports(processor: &Processor) -> TokenPorts<'_> {
+    let Processor { partners, clock, sleep, chance, .. } = processor;
+    TokenPorts { partners: &**partners, clock: &**clock, sleep: &**sleep, chance: &**chance }
+}
+
+/// Logs a fetch that failed, once: whoever hears of it later only waits.
+fn tell(work: &Work<'_>, integration: &str, no_token: NoToken) -> NoToken {
+    use NoTokenReason::{Denied, Failing};
+    if let Failing { error: Some(error), .. } | Denied { error: Some(error) } = &no_token.why {
+        let (event, flow, trace_id) = work.ids();
+        let told = "the token end-point gave no token; the event is deferred, and the next try is later";
+        warn!(event, flow, trace_id, integration, %error, "{told}");
+    }
+    no_token
+}
+
+/// The deferral of an event that there is no token for.
+pub(crate) fn deferral_of(no_token: &NoToken) -> Deferral {
+    let NoToken { after, why } = no_token;
+    let (after, why) = match why {
+        NoTokenReason::Denied { .. } => ((*after).max(CREDENTIALS_WAIT), DeferralReason::CredentialsRejected),
+        NoTokenReason::Unavailable(_) => (*after, DeferralReason::LimitsUnavailable),
+        NoTokenReason::Awaited | NoTokenReason::Failing { .. } | NoTokenReason::BadSecret(_) => {
+            (*after, DeferralReason::NoToken)
+        }
+    };
+    Deferral { after, why }
+}
+
+/// The hindrance by a token that cannot be had: one that passes, or the partner is down.
+pub(crate) fn hindrance_of(no_token: &NoToken, integration: &str) -> Hindrance {
+    match end_of(no_token) {
+        CallEnd::CredentialsRejected | CallEnd::NoToken => Hindrance::of_partner(deferral_of(no_token), integration),
+        CallEnd::Success | CallEnd::Failure | CallEnd::Neutral => Hindrance::passing(deferral_of(no_token)),
+    }
+}
+
+/// What a token that cannot be had says of the partner's health.
+pub(crate) fn end_of(no_token: &NoToken) -> CallEnd {
+    match no_token.why {
+        NoTokenReason::Denied { .. } => CallEnd::CredentialsRejected,
+        NoTokenReason::Failing { failures: FAILURES_OF_ONE_DOWN.., .. } => CallEnd::NoToken,
+        NoTokenReason::Failing { .. } => CallEnd::Failure,
+        NoTokenReason::Awaited | NoTokenReason::Unavailable(_) | NoTokenReason::BadSecret(_) => CallEnd::Neutral,
+    }
+}

@@ -1,0 +1,128 @@
+//! Which source and type an event is for, among the flows of a local cloud.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use shared::adapters::machine::read_flows;
+use shared::flows::{Flows, Scheme};
+
+/// The source and the type of the event that `make send` posts unless it is told another.
+const DEMO: (&str, &str) = ("web-forms", "lead.created");
+
+/// Where an event is posted, and how it is signed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct EventRoute {
+    /// The path of the API.
+    pub(crate) path: String,
+    /// The scheme of its source.
+    pub(crate) scheme: Scheme,
+}
+
+impl EventRoute {
+    /// The route of the demo's source, which chaos has, too.
+    pub(crate) fn demo() -> Self {
+        EventRoute { path: format!("/v1/events/{}", DEMO.0), scheme: Scheme::StandardWebhooks }
+    }
+}
+
+/// Whether the demo's own event is for these flows.
+pub(crate) fn takes_demo_event(flows: &Flows) -> bool {
+    flows.route(DEMO.0, DEMO.1).is_some()
+}
+
+/// The flows of a folder, for a verb that needs them.
+pub(crate) fn flows_in(folder: &Path) -> Result<Flows> {
+    read_flows(folder).with_context(|| format!("nothing was sent: the flows in {} are not good", folder.display()))
+}
+
+/// Each source with a type that a flow takes from it, in words.
+pub(crate) fn taken(flows: &Flows) -> Vec<String> {
+    flows.all().map(|flow| format!("{} from {}", flow.on.event_type, flow.on.source)).collect()
+}
+
+/// The route of an event: by its own type, where a source says in which field that is, or as it is told.
+pub(crate) fn of_event(
+    flows: &Flows,
+    body: &Value,
+    source: Option<&str>,
+    event_type: Option<&str>,
+) -> Result<EventRoute> {
+    let named = |flow: &&shared::flows::Flow| {
+        let at = flows.source(&flow.on.source).and_then(|source| source.type_at.of(body)).and_then(Value::as_str);
+        let fits = event_type.or(at) == Some(flow.on.event_type.as_str());
+        fits && source.is_none_or(|source| source == flow.on.source)
+    };
+    let found: Vec<_> = flows.all().filter(named).collect();
+    let [flow] = found.as_slice() else {
+        let what =
+            if found.is_empty() { "no flow takes this event" } else { "flows of several sources take this event" };
+        bail!(
+            "nothing was sent: {what}. Name its source and its type with --source and --type. The flows take: {}",
+            taken(flows).join(", ")
+        );
+    };
+    let from = flows.source(&flow.on.source).context("nothing was sent: the flow's source is not there")?;
+    if from.form.is_some() {
+        bail!("nothing was sent: {} posts forms, which this verb does not: sign one by hand", flow.on.source);
+    }
+    let in_path = event_type.map(|event_type| format!("/{event_type}")).unwrap_or_default();
+    let path = format!("/v1/events/{}{in_path}", flow.on.source);
+    Ok(EventRoute { path, scheme: from.scheme.clone() })
+}
+
+/// The first sample of a flows folder that one of its flows takes, in `samples/`.
+pub(crate) fn sample_in(folder: &Path, flows: &Flows) -> Option<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder.join("samples")).ok()?.flatten().map(|file| file.path()).collect();
+    files.sort();
+    files.into_iter().find(|file| {
+        let body = std::fs::read(file).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+        body.is_some_and(|body| of_event(flows, &body, None, None).is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::flows::File;
+
+    use super::*;
+
+    const FLOW: &str =
+        "version: 1\nschema: {required: [id], properties: {id: {}, type: {}}}\nkey: {version: 1, fields: [id]}
+order_by: id\nttl: 24h\neffects: [{id: a, integration: crm, request: {method: POST, path: /a}}]
+retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}\n";
+
+    /// A shop that names its types in the body, and a source that does not.
+    fn flows() -> Flows {
+        let file = |path: &str, text: String| File { path: path.into(), text };
+        let sources = "shop: {scheme: stripe, max_body: 64KiB, rate: 9/s, type_at: type}
+hooks: {scheme: github, max_body: 64KiB, rate: 9/s, type_at: kind}\n";
+        let files = [
+            file("sources.yaml", sources.into()),
+            file("integrations.yaml", "crm: {base_url: https://crm.example.com, timeout: 2s}".into()),
+            file("flows/paid.yaml", format!("name: paid\non: {{source: shop, type: order.paid}}\n{FLOW}")),
+            file("flows/push.yaml", format!("name: push\non: {{source: hooks, type: push}}\n{FLOW}")),
+        ];
+        Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    #[test]
+    fn an_event_goes_to_the_source_that_its_type_is_of() {
+        let (flows, body) = (flows(), json!({"id": "1", "type": "order.paid"}));
+        assert!(!takes_demo_event(&flows));
+        let route = of_event(&flows, &body, None, None).expect("a route");
+        assert_eq!(route, EventRoute { path: "/v1/events/shop".into(), scheme: Scheme::Stripe });
+        let named = of_event(&flows, &json!({"id": "1"}), Some("hooks"), Some("push")).expect("a route");
+        assert_eq!(named, EventRoute { path: "/v1/events/hooks/push".into(), scheme: Scheme::Github });
+    }
+
+    #[test]
+    fn what_no_flow_takes_is_told_with_what_the_flows_take() {
+        for (body, source) in [(json!({"id": "1"}), None), (json!({"type": "order.paid"}), Some("hooks"))] {
+            let error = of_event(&flows(), &body, source, None).expect_err("nobody takes it").to_string();
+            assert!(error.contains("order.paid from shop, push from hooks"), "{error}");
+        }
+    }
+}
