@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use function_stub::{FunctionStub, StubReply};
 use serde_json::{Value, json};
+use shared::base::visible::is_invisible;
 
 fn command(endpoint: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ledgerline"));
@@ -51,6 +52,25 @@ fn line(id: &str) -> Value {
 
 fn list(lines: &[Value]) -> StubReply {
     StubReply::Answer(json!({"parked": lines, "matching": lines.len(), "more": false}))
+}
+
+/// Senders and partners write what they like. A program that reads the JSON gets the same text.
+#[test]
+fn what_others_wrote_acts_on_no_terminal_and_stays_json() {
+    let hostile = "a\u{1b}[2J\u{9b}31m\u{202e}b";
+    let function = FunctionStub::start(move |_, _| {
+        let mut parked = line("aa");
+        parked["error"] = json!(hostile);
+        list(&[parked])
+    });
+    for arguments in [&["dead", "list", "--json"][..], &["dead", "list"]] {
+        let listed = ledgerline(&function, arguments);
+        assert_eq!(code(&listed), 0, "{}", words(&listed));
+        assert!(!words(&listed).chars().any(|c| c != '\n' && is_invisible(c)), "{:?}", words(&listed));
+    }
+    let listed = ledgerline(&function, &["dead", "list", "--json"]);
+    let answer: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(answer["parked"][0]["error"], hostile);
 }
 
 #[test]

@@ -110,6 +110,16 @@ fn a_diff_tells_what_changed_and_takes_no_layout_for_a_change() {
     assert!(!told.contains("on.source"), "{told}");
 }
 
+/// The last effect of the good flow.
+const NOTIFY: &str = r#"  - id: notify
+    integration: chat
+    needs: [crm]
+    request:
+      method: POST
+      path: /messages
+      body: {text: "New lead {{ effects.crm.crm_id }}"}
+"#;
+
 #[test]
 fn a_diff_warns_when_an_effect_could_happen_again_or_be_forgotten() {
     for (name, from, to) in [
@@ -120,9 +130,13 @@ fn a_diff_warns_when_an_effect_could_happen_again_or_be_forgotten() {
         ("window", "  fields:", "  window: {field: at, within: 5m}\n  fields:"),
         ("name", "name: leads", "name: prospects"),
         ("ttl", "ttl: 24h", "ttl: 12h"),
-        ("effect gone", "  - id: notify\n", "  - id: announce\n"),
+        ("effect renamed", "  - id: notify\n", "  - id: announce\n"),
+        ("effect gone", NOTIFY, ""),
+        ("effect new", NOTIFY, &format!("{NOTIFY}{}", NOTIFY.replace("notify", "announce"))),
         ("guarantee", "guarantee: native", "guarantee: none"),
         ("method", "method: PUT", "method: POST"),
+        ("path", "path: /leads/", "path: /people/"),
+        ("body", "        company: ", "        firm: "),
         ("order", "order_by: data.email", "order_by: id"),
     ] {
         let folder = repository(&format!("risk-{}", name.replace(' ', "-")));

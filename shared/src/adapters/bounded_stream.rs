@@ -104,3 +104,38 @@ impl<S: Connection> Connection for BoundedStream<S> {
         self.stream.connected()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::task::noop_waker_ref;
+
+    use super::*;
+
+    /// A partner that always has more to send.
+    struct Flood;
+
+    impl Read for Flood {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
+            buffer.put_slice(&vec![b'a'; buffer.remaining()]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn read(stream: &mut BoundedStream<Flood>) -> Poll<Result<usize>> {
+        let mut bytes = [0; 4 * PIECE];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let mut context = Context::from_waker(noop_waker_ref());
+        let read = Pin::new(stream).poll_read(&mut context, buffer.unfilled());
+        read.map_ok(|()| buffer.filled().len())
+    }
+
+    #[test]
+    fn others_have_their_turn_after_each_piece_and_no_answer_is_endless() {
+        let mut stream = BoundedStream { stream: Flood, most: 3 * PIECE, read: 0, paused: true };
+        for _ in 0..4 {
+            assert!(matches!(read(&mut stream), Poll::Ready(Ok(PIECE))));
+            assert!(read(&mut stream).is_pending(), "others have their turn");
+        }
+        assert!(matches!(read(&mut stream), Poll::Ready(Err(_))), "the answer is too long");
+    }
+}

@@ -9,6 +9,7 @@ use shared::base::id::EventId;
 use shared::base::machine::Clock;
 use shared::effects::credentials::Credentials;
 use shared::flows::Flows;
+use shared::ledger::queue::{Depth, Depths};
 use shared::ledger::{Progress, Reason, Row, State};
 use shared::model::Script;
 
@@ -177,6 +178,8 @@ async fn the_head_of_a_group_backs_off_and_its_tail_waits_for_it() {
     }
     world.post(&lead_of("evt_4", "grace@example.com")).await.expect("a good lead");
     assert_eq!(world.poll().await.len(), 3, "the group stops at its first failure");
+    let Depth { queued, in_flight } = Depths::depth(&world.events).await.expect("the queue answers");
+    assert_eq!((queued, in_flight), (2, 1), "a tail that stayed in flight would stall its group");
     world.drain().await;
     let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, request)| request.path).collect();
     assert_eq!(paths, ["/leads/evt_1", "/leads/evt_4", "/leads/evt_1", "/leads/evt_2", "/leads/evt_3"]);

@@ -1,6 +1,8 @@
 //! What holds of the project's own files: its layout, its names, its log messages, its documents.
 
+mod defects;
 mod documents;
 mod logs;
 mod names;
+pub(crate) mod named_tests;
 mod layout;
