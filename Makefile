@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run send stop replay test sim mutants thousand chaos check lint partners schemas fuzz deny build deploy clean
+.PHONY: help run send stop replay test sim mutants thousand chaos night check lint partners schemas fuzz deny build deploy clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -54,6 +54,10 @@ thousand: ## Measure how fast operators are answered among 1,000 dead letters
 chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS='--events 500 --seed 7 …')
 	@cargo build --workspace --bins
 	@$(local) chaos $(ARGS)
+
+night: ## Let thousands of events wait on the local cloud, and measure another flow beside them (ARGS='--events 500 …')
+	@cargo build --workspace --bins
+	@$(local) night $(ARGS)
 
 sim: ## Simulate many schedules with faults (SEEDS=20000), or one in every line (SEED=7)
 	@SEEDS='$(SEEDS)' SEED='$(SEED)' MUTANT='$(MUTANT)' $(sim) $(if $(SEED),sim::campaign::seeds_0,sim::campaign sim::sweep)

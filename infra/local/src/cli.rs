@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::listen_ports::ListenPorts;
 use crate::new_event::EventArgs;
-use crate::{chaos, verbs};
+use crate::{chaos, night, verbs};
 
 /// The local cloud: the real template in an emulator, on this machine alone.
 #[derive(Debug, Parser)]
@@ -44,6 +44,8 @@ enum Verb {
     },
     /// Start a local cloud, break it under load, heal it, and check that no effect is missing or done twice.
     Chaos(chaos::ChaosArgs),
+    /// Start a local cloud, let many events of one flow wait, and check that another flow does not notice.
+    Night(night::NightArgs),
     /// Post a signed event to the local cloud that is running, and print the answer.
     Send(EventArgs),
     /// Stop the local cloud that is running.
@@ -97,6 +99,7 @@ impl LocalCli {
             Verb::Exec { flows, command } => verbs::exec(&command, flows.flows).await,
             Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
             Verb::Chaos(flags) => verbs::chaos(&flags).await,
+            Verb::Night(flags) => verbs::night(&flags).await,
             Verb::Send(event) => verbs::send(&event).await,
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,

@@ -43,17 +43,31 @@ pub struct CloudOptions {
     pub flows: Option<PathBuf>,
     /// Whether the replay function's schedule runs.
     pub schedule: Schedule,
+    /// The most messages of a queue that may be in flight, where that is to be fewer than the emulator allows.
+    pub in_flight_limit: Option<usize>,
 }
 
 impl CloudOptions {
     /// The options of `make run`: fixed ports.
     pub fn run() -> Self {
-        Self { name: "run".into(), ports: ListenPorts::default(), flows: None, schedule: Schedule::On }
+        Self {
+            name: "run".into(),
+            ports: ListenPorts::default(),
+            flows: None,
+            schedule: Schedule::On,
+            in_flight_limit: None,
+        }
     }
 
     /// The options of the tests: any free ports, and no schedule.
     pub fn test() -> Self {
-        Self { name: "test".into(), ports: ListenPorts::FREE, flows: None, schedule: Schedule::Off }
+        Self {
+            name: "test".into(),
+            ports: ListenPorts::FREE,
+            flows: None,
+            schedule: Schedule::Off,
+            in_flight_limit: None,
+        }
     }
 }
 
@@ -101,7 +115,8 @@ impl LocalCloud {
 
         let address = address(&listeners, &package, &stack, &credentials, &state)?;
         let lambda = Lambda::new(endpoint.clone(), state.logs());
-        let poller = Poller::start(endpoint, &lambda, Journal::create(&state.log("poller.jsonl"))?).await?;
+        let journal = Journal::create(&state.log("poller.jsonl"))?;
+        let poller = Poller::start(endpoint, &lambda, options.in_flight_limit, journal).await?;
         let console = console::router(endpoint.clone(), lambda.clone(), credentials.control_token.clone());
         let routes = Routes::new(&package.functions, &stack)?;
         let token = secrets::of_integrations(state.folder())?;

@@ -50,6 +50,7 @@ pub mod lambda;
 mod metrics;
 pub mod partners;
 pub mod poller;
+mod queues;
 mod webhooks;
 
 pub mod chaos;
@@ -57,6 +58,7 @@ pub mod cli;
 pub mod cloud;
 mod event_route;
 pub mod new_event;
+pub mod night;
 pub mod prism;
 pub mod reload;
 pub mod screen;

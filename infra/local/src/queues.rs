@@ -1,4 +1,4 @@
-//! The queues of a run: their visibility, and waiting until they are empty.
+//! The queues of a local cloud: how many messages they have, their visibility, and waiting until they are empty.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(120);
 ///
 /// For the dead letters' queue, whose own time is minutes. What the replay function does in its time-out
 /// is cut short by nothing but kills here, so an earlier second delivery is only more of the same.
-pub(super) async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
+pub(crate) async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
     let attributes = json!({"VisibilityTimeout": visibility.as_secs().to_string()});
     let input = json!({"QueueUrl": url, "Attributes": attributes});
     endpoint.act("sqs", "AmazonSQS.SetQueueAttributes", input).await?;
@@ -31,7 +31,7 @@ pub(super) async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: D
 }
 
 /// Waits until these queues are empty; returns whether they are, or messages are stuck in them.
-pub(super) async fn drain(endpoint: &Endpoint, urls: [&str; 2], watch: impl Fn(u64)) -> Result<bool> {
+pub(crate) async fn drain(endpoint: &Endpoint, urls: [&str; 2], watch: impl Fn(u64)) -> Result<bool> {
     let (mut empty, mut least, mut moved) = (0, u64::MAX, Instant::now());
     while empty < EMPTY_LOOKS {
         let depth = depth(endpoint, urls[0]).await? + depth(endpoint, urls[1]).await?;
@@ -48,9 +48,19 @@ pub(super) async fn drain(endpoint: &Endpoint, urls: [&str; 2], watch: impl Fn(u
     Ok(true)
 }
 
-async fn depth(endpoint: &Endpoint, url: &str) -> Result<u64> {
+/// How many messages of a queue are in flight: received, and not visible again yet.
+pub(crate) async fn in_flight(endpoint: &Endpoint, url: &str) -> Result<u64> {
+    Ok(counts(endpoint, url).await?[1])
+}
+
+/// How many messages a queue has, in flight and delayed ones included.
+pub(crate) async fn depth(endpoint: &Endpoint, url: &str) -> Result<u64> {
+    Ok(counts(endpoint, url).await?.into_iter().sum())
+}
+
+async fn counts(endpoint: &Endpoint, url: &str) -> Result<[u64; 3]> {
     let asked = json!({"QueueUrl": url, "AttributeNames": COUNTS});
     let found = endpoint.act("sqs", "AmazonSQS.GetQueueAttributes", asked).await?;
     let count = |name: &str| found["Attributes"][name].as_str().and_then(|count| count.parse::<u64>().ok());
-    Ok(COUNTS.iter().filter_map(|name| count(name)).sum())
+    Ok(COUNTS.map(|name| count(name).unwrap_or_default()))
 }

@@ -18,7 +18,7 @@ use crate::listen_ports::ListenPorts;
 use crate::output::{error_text, print};
 use crate::project::Project;
 use crate::step_progress::StepProgress;
-use crate::{browser, chaos, flows_copy, new_event, prism, reload, screen, tools};
+use crate::{browser, chaos, flows_copy, new_event, night, prism, reload, screen, tools};
 
 const INTERRUPTED: &str = "Ctrl-C or SIGTERM came before the end; the local cloud is stopped";
 
@@ -82,6 +82,17 @@ pub async fn chaos(flags: &chaos::ChaosArgs) -> Result<ExitCode> {
     let started = unless_interrupted(LocalCloud::start(chaos::options(&project), &StepProgress::default())).await?;
     let mut cloud = started.context(INTERRUPTED)??;
     let ran = unless_interrupted(chaos::run(&mut cloud, &project, flags)).await;
+    cloud.stop().await;
+    ran?.context(INTERRUPTED)?
+}
+
+/// Starts a local cloud, lets many events of one flow wait, and checks that another flow does not notice.
+pub async fn night(flags: &night::NightArgs) -> Result<ExitCode> {
+    let project = Project::find()?;
+    let options = night::options(&project, flags);
+    let started = unless_interrupted(LocalCloud::start(options, &StepProgress::default())).await?;
+    let cloud = started.context(INTERRUPTED)??;
+    let ran = unless_interrupted(night::run(&cloud, &project, flags)).await;
     cloud.stop().await;
     ran?.context(INTERRUPTED)?
 }

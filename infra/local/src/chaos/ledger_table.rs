@@ -9,7 +9,7 @@ use shared::ledger::Row;
 use crate::aws::Endpoint;
 
 /// Reads every row of the ledger's table, by id.
-pub(super) async fn rows(endpoint: &Endpoint, table: &str) -> Result<HashMap<String, Row>> {
+pub(crate) async fn rows(endpoint: &Endpoint, table: &str) -> Result<HashMap<String, Row>> {
     let mut rows = HashMap::new();
     let mut start = Value::Null;
     loop {

@@ -12,12 +12,11 @@ mod reconciliation;
 mod recovery;
 mod disruptions;
 mod operator;
-mod partner_control;
-mod plan;
-mod queues;
+pub(crate) mod partner_control;
+pub(crate) mod plan;
 mod report;
-mod senders;
-mod ledger_table;
+pub(crate) mod senders;
+pub(crate) mod ledger_table;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -35,6 +34,7 @@ use crate::listen_ports::ListenPorts;
 use crate::output::print;
 use crate::partners::FaultChance;
 use crate::project::Project;
+use crate::queues;
 use crate::step_progress::StepProgress;
 use partner_control::PartnerControl;
 use plan::ChaosPlan;
@@ -93,6 +93,7 @@ pub fn options(project: &Project) -> CloudOptions {
         ports: ListenPorts::FREE,
         flows: Some(project.chaos_flows()),
         schedule: Schedule::Off,
+        in_flight_limit: None,
     }
 }
 
@@ -158,7 +159,7 @@ async fn load_and_disrupt(
     Ok((log, disruptions))
 }
 
-fn bar(name: &'static str, length: u64) -> ProgressBar {
+pub(crate) fn bar(name: &'static str, length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:<8} {wide_bar} {pos}/{len}  {elapsed}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(length).with_style(style).with_message(name);

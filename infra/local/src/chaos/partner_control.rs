@@ -10,7 +10,7 @@ use crate::cloud::CloudAddress;
 use crate::partners::{FaultChance, PartnerCall};
 
 /// The client that controls the partner stub.
-pub(super) struct PartnerControl {
+pub(crate) struct PartnerControl {
     stub: Endpoint,
     control_header: String,
     chance: FaultChance,
@@ -21,7 +21,7 @@ pub(super) struct PartnerControl {
 impl PartnerControl {
     /// The control of the partners that the flows call. One whose effects are all native honours our key; no other
     /// does.
-    pub(super) fn new(address: &CloudAddress, flows: &Flows, chance: FaultChance) -> Self {
+    pub(crate) fn new(address: &CloudAddress, flows: &Flows, chance: FaultChance) -> Self {
         let mut integrations: Vec<(String, bool)> = Vec::new();
         for effect in flows.all().flat_map(|flow| &flow.effects) {
             let Some(partner) = effect.integration() else { continue };
@@ -40,7 +40,7 @@ impl PartnerControl {
     }
 
     /// Makes every partner fail by chance.
-    pub(super) async fn disturb_all(&self) -> Result<()> {
+    pub(crate) async fn disturb_all(&self) -> Result<()> {
         for (name, _) in &self.integrations {
             self.disturb(name).await?;
         }
@@ -48,7 +48,7 @@ impl PartnerControl {
     }
 
     /// Makes every partner healthy, with all that it has on record.
-    pub(super) async fn heal_all(&self) -> Result<()> {
+    pub(crate) async fn heal_all(&self) -> Result<()> {
         for (name, _) in &self.integrations {
             self.set_behaviour(name, json!({"mode": "ok"})).await?;
         }
@@ -56,18 +56,18 @@ impl PartnerControl {
     }
 
     /// Makes one partner fail by chance.
-    pub(super) async fn disturb(&self, integration: &str) -> Result<()> {
+    pub(crate) async fn disturb(&self, integration: &str) -> Result<()> {
         let FaultChance { seed, percent } = self.chance;
         self.set_behaviour(integration, json!({"mode": "chance", "seed": seed, "percent": percent})).await
     }
 
     /// Makes one partner answer the same to everything.
-    pub(super) async fn take_down(&self, integration: &str, status: u16) -> Result<()> {
+    pub(crate) async fn take_down(&self, integration: &str, status: u16) -> Result<()> {
         self.set_behaviour(integration, json!({"mode": "status", "status": status})).await
     }
 
     /// What a partner has on record for an effect of an event.
-    pub(super) async fn find(&self, integration: &str, effect: &str, event_id: &str) -> Result<Option<Value>> {
+    pub(crate) async fn find(&self, integration: &str, effect: &str, event_id: &str) -> Result<Option<Value>> {
         let answer = self.get(&path(integration, effect, event_id)).await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -76,7 +76,7 @@ impl PartnerControl {
     }
 
     /// Reads every call that any partner got.
-    pub(super) async fn log(&self) -> Result<Vec<PartnerCall>> {
+    pub(crate) async fn log(&self) -> Result<Vec<PartnerCall>> {
         let answer = self.get("/_control/log").await?;
         let answer = answer.expect_success("the reading of the partner stub's log")?;
         serde_json::from_slice(&answer.body).context("the partner stub's log cannot be read")
@@ -99,6 +99,6 @@ impl PartnerControl {
 }
 
 /// The path at which the chaos flows call an effect of an event.
-pub(super) fn path(integration: &str, effect: &str, event_id: &str) -> String {
+pub(crate) fn path(integration: &str, effect: &str, event_id: &str) -> String {
     format!("/{integration}/{effect}/{event_id}")
 }

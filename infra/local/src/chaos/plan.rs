@@ -47,22 +47,22 @@ pub(super) type Timed<T> = (usize, T);
 
 /// One delivery of a webhook, to be repeated until it is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct PlannedDelivery {
+pub(crate) struct PlannedDelivery {
     /// When, from the start of the load.
-    pub(super) at: Duration,
+    pub(crate) at: Duration,
     /// The sender's own id of the event.
-    pub(super) event_id: String,
+    pub(crate) event_id: String,
     /// The flow that takes it.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The contact, whose events are processed in order.
-    pub(super) contact: String,
+    pub(crate) contact: String,
     /// Whether the intake has to accept it.
-    pub(super) delivery_kind: DeliveryKind,
+    pub(crate) delivery_kind: DeliveryKind,
 }
 
 /// The kind of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeliveryKind {
+pub(crate) enum DeliveryKind {
     /// A signed event, for the first time or once more.
     Genuine,
     /// Signed, and no event.

@@ -13,10 +13,11 @@ use tokio::time::sleep;
 use super::operator::{ChaosOperator, OperatorResults};
 use super::partner_control::PartnerControl;
 use super::senders::SenderLog;
-use super::{bar, ledger_table, queues};
+use super::{bar, ledger_table};
 use crate::aws::Endpoint;
 use crate::cloud::CloudAddress;
 use crate::lambda::Lambda;
+use crate::queues;
 
 /// The time between two wakes. The schedules are off in a chaos run, so it wakes the events that wait itself.
 const BETWEEN_WAKES: Duration = Duration::from_secs(2);

@@ -25,21 +25,21 @@ const GIVE_UP: Duration = Duration::from_secs(90);
 
 /// The senders' own log: the answers that they got.
 #[derive(Debug, Default)]
-pub(super) struct SenderLog {
+pub(crate) struct SenderLog {
     /// The ids under which each genuine event was accepted: one, unless something is wrong.
-    pub(super) accepted: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) accepted: BTreeMap<String, BTreeSet<String>>,
     /// How many deliveries were answered with 202.
-    pub(super) acknowledged: usize,
+    pub(crate) acknowledged: usize,
     /// How many malformed or forged deliveries were rejected, as they have to be.
-    pub(super) rejected: usize,
+    pub(crate) rejected: usize,
     /// How many requests had no answer, or one that said to try again.
-    pub(super) retries: usize,
+    pub(crate) retries: usize,
     /// Answers that a sender should not have got, as sentences.
-    pub(super) unexpected: Vec<String>,
+    pub(crate) unexpected: Vec<String>,
 }
 
 /// The senders.
-pub(super) struct Senders {
+pub(crate) struct Senders {
     gateway: Endpoint,
     secret: Secret,
     foreign_secret: Secret,
@@ -48,7 +48,7 @@ pub(super) struct Senders {
 
 impl Senders {
     /// As many senders as `count`, who post to this URL and share a secret.
-    pub(super) fn new(url: &str, secret: &str, count: usize) -> Self {
+    pub(crate) fn new(url: &str, secret: &str, count: usize) -> Self {
         Self {
             gateway: Endpoint::at(url.to_owned()),
             secret: Secret::new(secret.to_owned()),
@@ -59,7 +59,7 @@ impl Senders {
 
     /// Makes every delivery, each when its time has come and a sender is free. `count` is called for each that was
     /// answered.
-    pub(super) async fn deliver(&self, deliveries: &[PlannedDelivery], count: impl Fn()) -> Result<SenderLog> {
+    pub(crate) async fn deliver(&self, deliveries: &[PlannedDelivery], count: impl Fn()) -> Result<SenderLog> {
         let (next, began) = (AtomicUsize::new(0), Instant::now());
         let sender = async || {
             let mut log = SenderLog::default();
@@ -72,7 +72,9 @@ impl Senders {
             anyhow::Ok(log)
         };
         let logs = try_join_all((0..self.count).map(|_| sender())).await?;
-        Ok(logs.into_iter().fold(SenderLog::default(), SenderLog::merged_with))
+        let mut log = SenderLog::default();
+        logs.into_iter().for_each(|answers| log.merge(answers));
+        Ok(log)
     }
 
     /// Repeats a delivery until an answer says what became of it.
@@ -120,7 +122,8 @@ impl SenderLog {
         }
     }
 
-    fn merged_with(mut self, other: Self) -> Self {
+    /// Adds what other senders were answered.
+    pub(crate) fn merge(&mut self, other: Self) {
         for (event, ids) in other.accepted {
             self.accepted.entry(event).or_default().extend(ids);
         }
@@ -128,6 +131,5 @@ impl SenderLog {
         self.rejected += other.rejected;
         self.retries += other.retries;
         self.unexpected.extend(other.unexpected);
-        self
     }
 }

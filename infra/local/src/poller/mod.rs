@@ -11,6 +11,7 @@
 
 mod event;
 mod mapping;
+mod in_flight;
 mod polled_queue;
 mod completed_messages;
 
@@ -40,13 +41,19 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Takes over the mappings of FIFO queues from the emulator. Every batch is a line in the journal.
-    pub async fn start(endpoint: &Endpoint, lambda: &Lambda, journal: Journal) -> Result<Self> {
+    /// Takes over the mappings of FIFO queues from the emulator. No more messages of a queue are in flight than the
+    /// limit says, if there is one. Every batch is a line in the journal.
+    pub async fn start(
+        endpoint: &Endpoint,
+        lambda: &Lambda,
+        in_flight_limit: Option<usize>,
+        journal: Journal,
+    ) -> Result<Self> {
         let mut loops = JoinSet::new();
         let journal = Arc::new(journal);
         for mapping in mapping::list(endpoint).await? {
             mapping::disable(endpoint, &mapping).await?;
-            let queue = PolledQueue::open(endpoint, mapping).await?;
+            let queue = PolledQueue::open(endpoint, mapping, in_flight_limit).await?;
             for _ in 0..queue.mapping.concurrency() {
                 loops.spawn(poll(queue.clone(), lambda.clone(), Arc::clone(&journal)));
             }
