@@ -8,6 +8,7 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use shared::adapters::aws::{DynamoLedger, DynamoLimits, DynamoWindows, SqsEvents, SsmSecrets, aws};
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::arrival::secrets::CachedSecrets;
+use shared::base::machine::Chance as _;
 use shared::flows::contract::Contracts;
 use shared::limits::rates::Limiter;
 
@@ -23,6 +24,7 @@ async fn main() -> Result<(), Error> {
     environment.check()?;
 
     let aws = aws().await;
+    let secrets = CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock).reading_early(SystemChance.unit());
     let flows = read_flows(Path::new(&flows))?;
     let ledger = DynamoLedger::new(&aws, table.clone());
     let intake = &Intake {
@@ -33,7 +35,7 @@ async fn main() -> Result<(), Error> {
         rows: Box::new(ledger),
         queue: Box::new(SqsEvents::new(&aws, queue)),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, limits))),
-        secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
+        secrets: Box::new(secrets),
         metrics: Box::new(EmfMetrics),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),

@@ -1,10 +1,16 @@
 //! How the intake keeps up with its senders' secrets, and does without their store.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use futures::future::join_all;
 use intake::{Receipt, Rejection};
 use shared::arrival::delivery::Delivery;
+use shared::arrival::secrets::{CachedSecrets, SecretStore, Secrets as _};
 use shared::arrival::signature::{Rejected, Secret, sign};
+use shared::base::errors::Unavailable;
 use shared::base::machine::Clock;
 
 use super::world::{SECRET, World};
@@ -44,6 +50,29 @@ async fn many_events_cost_one_read() {
         pass(&world, 10);
     }
     assert_eq!(world.secrets.reads(), 1);
+}
+
+/// A store that ten callers wait for at once, as the messages of a cold processor's first batch do.
+#[tokio::test]
+async fn callers_that_need_one_secret_at_once_cost_one_read() {
+    struct SlowStore(Arc<AtomicUsize>);
+
+    #[async_trait]
+    impl SecretStore for SlowStore {
+        async fn read(&self, _: &str) -> Result<Vec<Secret>, Unavailable> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            Ok(vec![Secret::new(SECRET)])
+        }
+    }
+
+    let reads = Arc::new(AtomicUsize::new(0));
+    let secrets = CachedSecrets::new(SlowStore(reads.clone()), World::new().clock);
+    let all = join_all((0..10).map(|_| secrets.live(PATH))).await;
+    assert!(all.iter().all(|live| live.as_ref().is_ok_and(|live| live.len() == 1)));
+    assert_eq!(reads.load(Ordering::Relaxed), 1);
+    secrets.live("sources/storefront").await.expect("another path is another read");
+    assert_eq!(reads.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

@@ -34,9 +34,21 @@ const EMPTY_FOR: Duration = PAUSE;
 /// down: deliveries should not wait for it over and over.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// By how much at most a container reads the store before an answer is no longer fresh.
+const EARLY: Duration = Duration::from_secs(30);
+
 /// The store's last answers, and their times. The cache is handed the time and does no I/O.
-#[derive(Debug, Default)]
-pub struct SecretCache(HashMap<String, Known>);
+#[derive(Debug)]
+pub struct SecretCache {
+    known: HashMap<String, Known>,
+    fresh_for: Duration,
+}
+
+impl Default for SecretCache {
+    fn default() -> Self {
+        SecretCache { known: HashMap::new(), fresh_for: FRESH_FOR }
+    }
+}
 
 /// The cache's entry for one path.
 #[derive(Debug, Default)]
@@ -51,17 +63,22 @@ struct Known {
 }
 
 impl SecretCache {
+    /// Reads the store before an answer is no longer fresh, by this part of [`EARLY`].
+    fn read_early(&mut self, part: f64) {
+        self.fresh_for = FRESH_FOR - EARLY.mul_f64(part.clamp(0.0, 1.0));
+    }
+
     /// The secrets that need no read: fresh ones, and older ones while the store is known to be down.
     pub fn believed(&self, path: &str, now: Timestamp) -> Option<Vec<Secret>> {
-        let known = self.0.get(path)?;
+        let known = self.known.get(path)?;
         let down = within(known.missed_at, PAUSE, now);
-        known.younger_than(if down { BELIEVED_FOR } else { FRESH_FOR }, now)
+        known.younger_than(if down { BELIEVED_FOR } else { self.fresh_for }, now)
     }
 
     /// Takes in the store's answer to a read at `asked_at`. It replaces everything that was known:
     /// a secret that is gone is no longer live. An answer that a later one overtook is dropped.
     pub fn learn(&mut self, path: &str, secrets: &[Secret], asked_at: Timestamp) {
-        let known = self.0.entry(path.to_owned()).or_default();
+        let known = self.known.entry(path.to_owned()).or_default();
         if known.read_at.is_some_and(|read_at| read_at > asked_at) {
             return;
         }
@@ -70,14 +87,14 @@ impl SecretCache {
 
     /// Takes in that the store did not answer. Returns the last known secrets, unless they are too old.
     pub fn miss(&mut self, path: &str, now: Timestamp) -> Option<Vec<Secret>> {
-        let known = self.0.get_mut(path)?;
+        let known = self.known.get_mut(path)?;
         known.missed_at = Some(now);
         known.younger_than(BELIEVED_FOR, now)
     }
 
     /// Whether a signature may cause a read now. A yes counts, whatever comes of the read.
     pub fn renewal(&mut self, path: &str, now: Timestamp) -> Renewal {
-        let known = self.0.entry(path.to_owned()).or_default();
+        let known = self.known.entry(path.to_owned()).or_default();
         if within(known.missed_at, PAUSE, now) {
             return Renewal::Down;
         }
@@ -159,6 +176,16 @@ mod tests {
         assert_eq!(cache.believed(PATH, at(299)), Some(secrets(&["old"])));
         assert_eq!(cache.believed(PATH, at(300)), None);
         assert_eq!(cache.believed("sources/other", at(0)), None);
+    }
+
+    #[test]
+    fn containers_that_started_together_read_the_store_at_moments_of_their_own() {
+        let believed_until = |part: f64| {
+            let mut cache = cache();
+            cache.read_early(part);
+            (0..=300).find(|secs| cache.believed(PATH, at(*secs)).is_none())
+        };
+        assert_eq!([0.0, 0.5, 1.0].map(believed_until), [Some(300), Some(285), Some(270)]);
     }
 
     #[test]
