@@ -10,7 +10,9 @@ local := cargo run --quiet --bin local --
 ledgerline := cargo run --quiet --bin ledgerline --
 
 ARCH ?= arm64
-sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
+# By its interpreter: a script of a Python environment starts with the path at which it was installed.
+python := .local/venv/bin/python3
+sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 $(python) .local/venv/bin/sam
 sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
 sim := cargo test --quiet --workspace --lib -- --nocapture
@@ -107,6 +109,7 @@ schemas: ## Write the JSON Schemas of the flow files anew, for editors
 build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm64 is not installed)
 	$(local) tools --deploy
 	$(sam) build --template-file infra/template.yaml $(sam_args)
+	@$(local) built $(ARCH)
 
 deploy: build ## Deploy to AWS, with the region and the credentials of your environment (PARAMETERS='AlarmTopicArn=…')
 	$(sam) deploy $(sam_args) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)

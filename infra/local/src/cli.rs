@@ -52,6 +52,11 @@ enum Verb {
     Stop,
     /// Check the template with cfn-lint and sam validate.
     Lint,
+    /// Check that what `sam build` left is for the machine that is deployed.
+    Built {
+        /// The instruction set: arm64 or x86_64.
+        architecture: String,
+    },
     /// Take the requests of the catalogue through Prism, and write their snapshots.
     Partners {
         /// The folder with the partners' API descriptions.
@@ -103,6 +108,7 @@ impl LocalCli {
             Verb::Send(event) => verbs::send(&event).await,
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,
+            Verb::Built { architecture } => verbs::built(&architecture),
             Verb::Partners { descriptions } => verbs::partners(&descriptions).await,
             Verb::Tools { deploy } => verbs::install(deploy).await,
         }

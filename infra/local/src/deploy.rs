@@ -35,7 +35,7 @@ pub async fn deploy(
     schedule: Schedule,
     log: &Path,
 ) -> Result<()> {
-    let mut sam = tools.command("sam");
+    let mut sam = tools.script("sam");
     aws::environment(&mut sam, endpoint);
     // Its default of 5 s is for AWS, whose stacks take minutes.
     sam.env("SAM_CLI_POLL_DELAY", "0.2");

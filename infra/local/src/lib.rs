@@ -23,6 +23,7 @@ mod state_folder;
 pub mod step_progress;
 
 pub mod binaries;
+mod built;
 pub mod browser;
 pub mod flows_copy;
 pub mod node;

@@ -38,6 +38,11 @@ impl Project {
         self.root.join("infra/template.yaml")
     }
 
+    /// The folder in which `sam build` leaves the functions.
+    pub fn build(&self) -> PathBuf {
+        self.root.join(".aws-sam/build")
+    }
+
     /// The folder with sources, integrations and flows.
     pub fn flows(&self) -> PathBuf {
         self.root.join("infra/flows")

@@ -11,13 +11,12 @@ use serde_json::json;
 use shared::flows::Flows;
 
 use crate::aws::Endpoint;
+use crate::deploy::STACK;
 use crate::demo_signing_secret::DemoSigningSecret;
 use crate::partner_secrets::secret_for;
 
 /// The file in the state folder that keeps the key of all sources.
 const SOURCES: &str = "sources.secret";
-
-const RECEIPTS: &str = "/ledgerline/receipts/web-forms/current";
 
 /// The secrets of the demo source: a key to sign with, and a token to read its receipts with.
 #[derive(Clone)]
@@ -43,17 +42,17 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
     let receipts = keep(&state.join("receipts.secret"), || random_text("web-forms."))?;
     let token = of_integrations(state)?;
     for (name, _) in flows.sources() {
-        put_parameter(endpoint, &format!("/ledgerline/sources/{name}/current"), &signing).await?;
+        put_parameter(endpoint, &format!("sources/{name}/current"), &signing).await?;
     }
     // A function is invoked by IAM: it has no secret.
     for (name, integration) in flows.integrations().filter(|(_, integration)| integration.function.is_none()) {
         let secret = secret_for(&integration.auth, &token, state)?;
-        put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/current"), &secret).await?;
+        put_parameter(endpoint, &format!("integrations/{name}/current"), &secret).await?;
         for var in integration.vars.secrets() {
-            put_parameter(endpoint, &format!("/ledgerline/integrations/{name}/vars/{var}/current"), &token).await?;
+            put_parameter(endpoint, &format!("integrations/{name}/vars/{var}/current"), &token).await?;
         }
     }
-    put_parameter(endpoint, RECEIPTS, &receipts).await?;
+    put_parameter(endpoint, "receipts/web-forms/current", &receipts).await?;
     Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
 }
 
@@ -74,8 +73,9 @@ pub fn of_sources(state: &Path) -> Result<DemoSigningSecret> {
     })?)
 }
 
-async fn put_parameter(endpoint: &Endpoint, name: &str, value: &str) -> Result<()> {
-    let input = json!({"Name": name, "Value": value, "Type": "SecureString", "Overwrite": true});
+/// Puts a secret below the prefix that the functions read, which is the stack's name.
+async fn put_parameter(endpoint: &Endpoint, path: &str, value: &str) -> Result<()> {
+    let input = json!({"Name": format!("/{STACK}/{path}"), "Value": value, "Type": "SecureString", "Overwrite": true});
     endpoint.act("ssm", "AmazonSSM.PutParameter", input).await?;
     Ok(())
 }

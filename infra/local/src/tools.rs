@@ -38,6 +38,14 @@ impl Tools {
         self.bin.join(tool)
     }
 
+    /// A command for a tool that is a Python script. Its first line has the absolute path of the environment in which it
+    /// was installed, which a project that was moved or copied has no more: so its own interpreter is asked to run it.
+    pub fn script(&self, tool: &str) -> Command {
+        let mut command = self.command("python3");
+        command.arg(self.path(tool));
+        command
+    }
+
     /// A command for one tool, with the environment's other tools on its `PATH`.
     pub fn command(&self, tool: &str) -> Command {
         let mut command = Command::new(self.path(tool));
@@ -80,7 +88,7 @@ pub(crate) fn fingerprint(list: &Path) -> Result<String> {
 }
 
 async fn create(venv: &Path) -> Result<()> {
-    if venv.join("bin/pip").is_file() {
+    if venv.join("bin/python3").is_file() && venv.join("bin/pip").is_file() {
         return Ok(());
     }
     check_python().await?;
@@ -109,8 +117,8 @@ async fn check_python() -> Result<()> {
 /// its hash.
 async fn install(venv: &Path, list: &Path) -> Result<()> {
     let log = log_beside(venv, "pip.log")?;
-    let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--no-input", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
+    let mut pip = Command::new(venv.join("bin/python3"));
+    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
     // Python compiles what is used; all of it ahead of time takes longer than the first start.
     pip.args(["--no-compile", "--requirement"]);
     run_logged(pip.arg(list), &log).await.context(
@@ -124,4 +132,24 @@ fn log_beside(venv: &Path, name: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("the tools were not installed: cannot create {}", folder.display()))?;
     Ok(folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_script_runs_in_a_project_that_was_moved() {
+        let bin = std::env::temp_dir().join(format!("moved-{}", std::process::id()));
+        std::fs::create_dir_all(&bin).expect("a folder");
+        std::fs::write(bin.join("tool"), "#!/no/longer/here/bin/python3\nprint('ran')\n").expect("a script");
+        let python = std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
+            .map(|folder| folder.join("python3"))
+            .find(|python| python.is_file())
+            .expect("a Python");
+        std::os::unix::fs::symlink(python, bin.join("python3")).expect("a link");
+        let ran = Tools { bin: bin.clone() }.script("tool").output().await.expect("it runs");
+        std::fs::remove_dir_all(&bin).expect("it is there");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "ran\n", "{ran:?}");
+    }
 }

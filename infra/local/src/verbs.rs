@@ -18,7 +18,7 @@ use crate::listen_ports::ListenPorts;
 use crate::output::{error_text, print};
 use crate::project::Project;
 use crate::step_progress::StepProgress;
-use crate::{browser, chaos, flows_copy, new_event, night, prism, reload, screen, tools};
+use crate::{browser, built, chaos, flows_copy, new_event, night, prism, reload, screen, tools};
 
 const INTERRUPTED: &str = "Ctrl-C or SIGTERM came before the end; the local cloud is stopped";
 
@@ -150,11 +150,18 @@ pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
     let tools = StepProgress::default().step("install tools", tools::set_up(&project, tools::RUN)).await?;
     let template = project.template();
-    let (mut cfn_lint, mut sam) = (tools.command("cfn-lint"), tools.command("sam"));
+    let (mut cfn_lint, mut sam) = (tools.script("cfn-lint"), tools.script("sam"));
     // It demands a region, and looks nothing up in it.
     sam.args(["validate", "--lint", "--region", REGION, "--template"]);
     let cfn_lint = cfn_lint.arg(&template).arg(project.team_functions());
     tokio::try_join!(run_shown(cfn_lint), run_shown(sam.arg(&template)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks that what was built is for the machine that is deployed.
+pub fn built(architecture: &str) -> Result<ExitCode> {
+    let checked = built::check(&Project::find()?.build(), architecture)?;
+    eprintln!("{checked} functions are built for {architecture}.");
     Ok(ExitCode::SUCCESS)
 }
 
