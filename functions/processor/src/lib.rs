@@ -22,6 +22,7 @@
 //! - [`pause`]: what an operator has paused, and for how long that holds an event back.
 //! - [`hindrance`]: what holds an event back, and whether it waits for it on the queue.
 //! - [`safe_mode`]: safe mode, turned on by an open breaker.
+//! - [`times`]: whether the times that the deployment sets fit one another, told at the start.
 //! - [`work`]: the ports, the event and its run, which all of these are given.
 
 mod batch;
@@ -44,9 +45,11 @@ mod credentials;
 mod pause;
 mod hindrance;
 mod safe_mode;
+mod times;
 mod work;
 
 pub use batch::{handle, process_batch};
 pub use ends::most_receives;
 pub use message::process;
+pub use times::{Times, tell_wrong_times};
 pub use work::{MessageFate, Processor, ToldOnce, tell_misfits};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use processor::{Processor, handle, tell_misfits};
+use processor::{Processor, Times, handle, tell_misfits, tell_wrong_times};
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
     DynamoPressure, DynamoTokens, LambdaFunctions, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
@@ -12,6 +12,7 @@ use shared::adapters::aws::{
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::adapters::{AwsLcCrypto, HttpPartners, MaxMindPlaces};
 use shared::arrival::secrets::CachedSecrets;
+use shared::base::machine::Chance as _;
 use shared::base::time::Timestamp;
 use shared::effects::enrichment::Findings;
 use shared::effects::token::Tokens;
@@ -31,11 +32,13 @@ async fn main() -> Result<(), Error> {
     let prefix = environment.text("SECRETS_PREFIX");
     let lease = environment.seconds("LEASE_SECONDS");
     let timeout = environment.seconds("PROCESSOR_TIMEOUT");
+    let visibility = environment.seconds("VISIBILITY_TIMEOUT");
     let places = environment.optional("GEOIP_DATABASE");
     let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
     environment.check()?;
 
     let aws = aws().await;
+    let secrets = CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock).reading_early(SystemChance.unit());
     let ledger = DynamoLedger::new(&aws, table);
     let events = SqsEvents::new(&aws, queue);
     let board = DynamoDocument::new(&aws, &limits);
@@ -68,13 +71,14 @@ async fn main() -> Result<(), Error> {
         ledger: Box::new(ledger),
         visibility: Box::new(events),
         dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
-        secrets: Box::new(CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock)),
+        secrets: Box::new(secrets),
         partners: Box::new(HttpPartners::new(endpoint)),
         functions: Box::new(LambdaFunctions::new(&aws)),
         sleep: Box::new(SystemClock),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
     };
+    tell_wrong_times(Times { timeout, lease, visibility });
     tell_misfits(processor);
     run(service_fn(async |batch: LambdaEvent<SqsEvent>| {
         let deadline = Timestamp::from_millis(batch.context.deadline.try_into().unwrap_or(i64::MAX));
