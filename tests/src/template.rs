@@ -141,6 +141,43 @@ fn the_tables_are_on_demand_expiring_and_recoverable() {
     }
 }
 
+/// A first deploy that fails leaves nothing in the way of the next one, and a stack that is deleted loses nothing.
+#[test]
+fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
+    let template = Template::read();
+    let kept = ["LedgerTable", "LimitsTable", "ContactsTable", "DeadLettersQueue"];
+    for name in kept {
+        assert_eq!(*template.at(&format!("/Resources/{name}/DeletionPolicy")), "RetainExceptOnCreate", "{name}");
+        assert_eq!(*template.at(&format!("/Resources/{name}/UpdateReplacePolicy")), "Retain", "{name}");
+        let properties = template.at(&format!("/Resources/{name}/Properties"));
+        assert!(properties.get("TableName").or(properties.get("QueueName")).is_none(), "{name} takes any name's place");
+    }
+    let all = template.at("/Resources").as_object().expect("resources").iter();
+    let retained = all.filter(|(_, resource)| resource["DeletionPolicy"].as_str().is_some_and(|policy| policy != "Delete"));
+    assert_eq!(retained.count(), kept.len());
+    assert_eq!(template.at("/Parameters/DeletionProtection/Default"), "false", "a roll-back could not delete the tables");
+}
+
+/// Two stacks in one account share no name but that of their template.
+#[test]
+fn every_name_is_the_stacks_own() {
+    let template = Template::read();
+    let names = ["Name", "FunctionName", "LayerName", "QueueName", "DashboardName", "AlarmName", "LogGroupName"];
+    for (id, resource) in template.at("/Resources").as_object().expect("resources") {
+        for name in names {
+            let Some(name) = resource["Properties"].get(name) else { continue };
+            let name = name.to_string();
+            assert!(name.contains("${AWS::StackName}") || name == "\"AWS::StackName\"", "{id}: {name}");
+        }
+    }
+    for function in ["IntakeFunction", "ProcessorFunction"] {
+        let prefix = format!("/Resources/{function}/Properties/Environment/Variables/SECRETS_PREFIX");
+        assert_eq!(template.at(&prefix), "/${AWS::StackName}");
+    }
+    let destination = template.at("/Resources/ApiLogs/Properties/LogGroupName").as_str();
+    assert!(destination.is_some_and(|name| name.starts_with("/aws/vendedlogs/")), "{destination:?}");
+}
+
 #[test]
 fn every_mapping_reports_partial_failures_and_bounds_its_concurrency() {
     let template = Template::read();

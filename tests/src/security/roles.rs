@@ -54,7 +54,7 @@ fn pairs(statement: &Value) -> Vec<(String, String)> {
 
 /// A parameter's path or a function's name, without the partition, the region and the account.
 fn short(resource: &str) -> &str {
-    let path = resource.split_once("parameter${SecretsPrefix}").or_else(|| resource.split_once(":function:"));
+    let path = resource.split_once("parameter/${AWS::StackName}").or_else(|| resource.split_once(":function:"));
     path.map_or(resource, |(_, path)| path)
 }
 
@@ -69,7 +69,7 @@ fn the_intake_admits_and_sends_and_reads_senders_secrets() {
     let lines = [
         ("dynamodb:PutItem dynamodb:Query", LEDGER),
         ("dynamodb:UpdateItem", "LedgerTable.Arn window/*"),
-        ("dynamodb:UpdateItem", LIMITS),
+        ("dynamodb:UpdateItem", "LimitsTable.Arn sender/* receipts/*"),
         ("sqs:SendMessage", EVENTS),
         ("ssm:GetParametersByPath", "/sources/*"),
         ("ssm:GetParametersByPath", "/receipts/*"),
@@ -96,8 +96,7 @@ fn the_processor_consumes_and_records_and_reads_partners_secrets() {
 #[test]
 fn the_processor_invokes_only_functions_that_the_pattern_names_and_none_of_ours() {
     let template = Template::read();
-    let policies = template.resources("AWS::IAM::Policy");
-    let [(_, policy)] = policies.as_slice() else { panic!("one policy beside the roles: {policies:?}") };
+    let policy = template.at("/Resources/TeamFunctionsPolicy");
     assert_eq!(policy["Condition"], "InvokesFunctions");
     assert_eq!(template.at("/Parameters/TeamFunctions/Default"), "");
     let properties = &policy["Properties"];
@@ -119,6 +118,34 @@ fn the_processor_invokes_only_functions_that_the_pattern_names_and_none_of_ours(
     assert_eq!(denied, own, "every function of the stack");
 }
 
+/// A key of the team's own decrypts for the two functions that read secrets, through SSM alone, and only what each reads.
+#[test]
+fn a_key_of_the_teams_own_decrypts_for_exactly_the_readers() {
+    let template = Template::read();
+    let mut policies: Vec<_> = template.resources("AWS::IAM::Policy").into_iter().map(|(name, _)| name.as_str()).collect();
+    policies.sort_unstable();
+    assert_eq!(policies, ["IntakeSecretsKeyPolicy", "ProcessorSecretsKeyPolicy", "TeamFunctionsPolicy"]);
+    for (policy, role, paths) in [
+        ("IntakeSecretsKeyPolicy", "IntakeRole", ["/sources/*", "/receipts/*"].as_slice()),
+        ("ProcessorSecretsKeyPolicy", "ProcessorRole", &["/integrations/*"]),
+    ] {
+        let policy = template.at(&format!("/Resources/{policy}"));
+        assert_eq!(policy["Condition"], "SecretsHaveAKey");
+        assert_eq!(policy["Properties"]["Roles"], serde_json::json!([role]));
+        let [statement] = policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements").as_slice()
+        else {
+            panic!("one statement: {policy}")
+        };
+        assert_eq!((&statement["Effect"], &statement["Action"]), (&"Allow".into(), &"kms:Decrypt".into()));
+        assert_eq!(statement["Resource"], "SecretsKeyArn");
+        let condition = &statement["Condition"];
+        assert_eq!(condition["StringEquals"]["kms:ViaService"], "ssm.${AWS::Region}.${AWS::URLSuffix}");
+        let named = condition["StringLike"]["kms:EncryptionContext:PARAMETER_ARN"].as_array().expect("parameters");
+        let named: Vec<_> = named.iter().filter_map(Value::as_str).map(short).collect();
+        assert_eq!(named, paths, "{role}");
+    }
+}
+
 #[test]
 fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
     let lines = [
@@ -126,7 +153,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
         ("dynamodb:GetItem dynamodb:UpdateItem", "LimitsTable.Arn switchboard batches"),
         ("dynamodb:GetItem", "LimitsTable.Arn latest/* breaker/*"),
-        ("dynamodb:UpdateItem", LIMITS),
+        ("dynamodb:UpdateItem", "LimitsTable.Arn replay/*"),
         ("dynamodb:GetItem dynamodb:UpdateItem", CONTACTS),
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
         ("sqs:SendMessage sqs:GetQueueAttributes", EVENTS),
