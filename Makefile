@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run send stop replay test sim mutants thousand chaos night check lint partners schemas fuzz deny build deploy clean
+.PHONY: help run send stop replay test sim mutants thousand chaos night check lint partners schemas fuzz deny build deploy adopt clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -10,6 +10,7 @@ local := cargo run --quiet --bin local --
 ledgerline := cargo run --quiet --bin ledgerline --
 
 ARCH ?= arm64
+STACK ?= ledgerline
 # By its interpreter: a script of a Python environment starts with the path at which it was installed.
 python := .local/venv/bin/python3
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 $(python) .local/venv/bin/sam
@@ -111,8 +112,13 @@ build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm
 	$(sam) build --template-file infra/template.yaml $(sam_args)
 	@$(local) built $(ARCH)
 
-deploy: build ## Deploy to AWS, with the region and the credentials of your environment (PARAMETERS='AlarmTopicArn=…')
-	$(sam) deploy $(sam_args) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)
+deploy: build ## Deploy to AWS, with the region and the credentials of your environment (STACK=ledgerline PARAMETERS='AlarmTopicArn=…')
+	@$(python) infra/deploy/stack.py check --stack $(STACK) $(if $(FRESH),--fresh)
+	$(sam) deploy $(sam_args) --stack-name $(STACK) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)
+
+adopt: ## Make the stack around the tables and the queue that a deleted one left (STACK=ledgerline ARGS='LedgerTable=<name>')
+	@$(local) tools
+	@$(python) infra/deploy/stack.py adopt --stack $(STACK) $(ARGS)
 
 clean: ## Remove what was built and every state of the local cloud
 	rm -rf .local .aws-sam target

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::aws::{Endpoint, REGION};
 use crate::demo_signing_secret::DemoSigningSecret;
-use crate::deploy::{self, Schedule};
+use crate::deploy::{self, Deployment, Schedule};
 use crate::emulator::{self, EmulatorProcess};
 use crate::flows_copy::FlowsCopy;
 use crate::gateway::{self, Routes};
@@ -210,8 +210,10 @@ impl Package {
         schedule: Schedule,
         state: &StateFolder,
     ) -> Result<Stack> {
-        let (partners, log) = (&listeners.calls_url(), state.log("deploy.log"));
-        deploy::deploy(&self.tools, &self.flows, endpoint, &self.template, partners, schedule, &log).await?;
+        let (partners_url, log) = (&listeners.calls_url(), state.log("deploy.log"));
+        let (template, flows) = (&self.template, &self.flows);
+        let deployment = Deployment { stack: deploy::STACK, template, flows, partners_url, schedule };
+        deploy::deploy(&self.tools, endpoint, &deployment, &log).await?;
         Stack::describe(endpoint, deploy::STACK).await
     }
 }

@@ -1,5 +1,6 @@
 //! Runs of other programs: their output goes to a log, and the error shows its end when they fail.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
@@ -68,7 +69,10 @@ fn outputs(opened: std::io::Result<File>, log: &Path) -> Result<(Stdio, Stdio)> 
     Ok((file.into(), again.into()))
 }
 
+/// The name of a program; that of the script, where an interpreter runs one.
 fn name_of(command: &Command) -> String {
-    let program = Path::new(command.as_std().get_program());
-    program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    let name = |path: &OsStr| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let program = name(command.as_std().get_program());
+    let script = command.as_std().get_args().next().filter(|first| Path::new(first).is_absolute());
+    script.filter(|_| program.starts_with("python")).map_or(program, name)
 }

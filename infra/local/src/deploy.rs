@@ -25,31 +25,40 @@ pub enum Schedule {
     Off,
 }
 
-/// Deploys the template, with the few parameters that differ on one machine.
-pub async fn deploy(
-    tools: &Tools,
-    flows: &Path,
-    endpoint: &Endpoint,
-    template: &Path,
-    partners_url: &str,
-    schedule: Schedule,
-    log: &Path,
-) -> Result<()> {
+/// What is deployed, and with which of the parameters that differ on one machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Deployment<'d> {
+    /// The stack's name.
+    pub stack: &'d str,
+    /// The staged template.
+    pub template: &'d Path,
+    /// The folder with the flows.
+    pub flows: &'d Path,
+    /// The URL below which partners are called.
+    pub partners_url: &'d str,
+    /// Whether the schedules run.
+    pub schedule: Schedule,
+}
+
+/// Deploys the template.
+pub async fn deploy(tools: &Tools, endpoint: &Endpoint, deployment: &Deployment<'_>, log: &Path) -> Result<()> {
+    let Deployment { stack, template, .. } = deployment;
     let mut sam = tools.script("sam");
     aws::environment(&mut sam, endpoint);
     // Its default of 5 s is for AWS, whose stacks take minutes.
     sam.env("SAM_CLI_POLL_DELAY", "0.2");
     sam.arg("deploy").arg("--template-file").arg(template);
-    sam.args(["--stack-name", STACK, "--region", aws::REGION, "--resolve-s3"]);
+    sam.args(["--stack-name", stack, "--region", aws::REGION, "--resolve-s3"]);
     sam.args(["--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]);
     sam.args(["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]);
-    sam.arg("--parameter-overrides").args(parameters(flows, partners_url, schedule));
+    sam.arg("--parameter-overrides").args(parameters(deployment));
     run_logged(&mut sam, log).await
 }
 
 /// The parameters. The emulator does not unpack layers for custom runtimes, so the functions read the flows from
 /// the source tree. It rejects alarms on an expression.
-fn parameters(flows: &Path, partners_url: &str, schedule: Schedule) -> Vec<String> {
+fn parameters(deployment: &Deployment<'_>) -> Vec<String> {
+    let Deployment { flows, partners_url, schedule, .. } = deployment;
     let [timeout, lease, visibility] = TIMES;
     vec![
         format!("Architecture={}", architecture()),
@@ -61,7 +70,7 @@ fn parameters(flows: &Path, partners_url: &str, schedule: Schedule) -> Vec<Strin
         format!("TeamFunctions={}", team_functions::PATTERN),
         "DeletionProtection=false".into(),
         "Alarms=false".into(),
-        format!("Schedule={}", if schedule == Schedule::On { "ENABLED" } else { "DISABLED" }),
+        format!("Schedule={}", if *schedule == Schedule::On { "ENABLED" } else { "DISABLED" }),
     ]
 }
 

@@ -38,6 +38,11 @@ impl Project {
         self.root.join("infra/template.yaml")
     }
 
+    /// The script that asks CloudFormation about stacks, and adopts what an earlier one left.
+    pub fn stack_script(&self) -> PathBuf {
+        self.root.join("infra/deploy/stack.py")
+    }
+
     /// The folder in which `sam build` leaves the functions.
     pub fn build(&self) -> PathBuf {
         self.root.join(".aws-sam/build")

@@ -10,6 +10,7 @@ mod intruders;
 mod invoke;
 mod openapi;
 mod replay;
+mod stacks;
 mod system;
 
 use std::collections::BTreeSet;
