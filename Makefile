@@ -112,8 +112,9 @@ build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm
 	$(sam) build --template-file infra/template.yaml $(sam_args)
 	@$(local) built $(ARCH)
 
-deploy: build ## Deploy to AWS, with the region and the credentials of your environment (STACK=ledgerline PARAMETERS='AlarmTopicArn=…')
+deploy: build ## Deploy to AWS, with the region and the credentials of your environment (STACK=ledgerline PARAMETERS='PageTopicArn=…')
 	@$(python) infra/deploy/stack.py check --stack $(STACK) $(if $(FRESH),--fresh)
+	-@$(ledgerline) deploying --stack $(STACK)
 	$(sam) deploy $(sam_args) --stack-name $(STACK) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)
 
 adopt: ## Make the stack around the tables and the queue that a deleted one left (STACK=ledgerline ARGS='LedgerTable=<name>')

@@ -1,7 +1,8 @@
 //! The operator's command.
 //!
 //! Each group of verbs is a module: [`flows`] reads the flow files; `dead`, `replay`, `decide`, `switch` and `contacts` invoke
-//! the replay function of a [`cloud`]; `latency` reads CloudWatch. A verb gathers plain data first and prints it
+//! the replay function of a [`cloud`]; `latency` reads CloudWatch, and `deploying` counts
+//! there that a deploy begins. A verb gathers plain data first and prints it
 //! last, so that `--json` and the tables for people hold the same.
 //!
 //! Deliberately absent: values of events. A plan or a report names places, shapes and keys; `dead show` prints the
@@ -22,6 +23,7 @@ mod operator_name;
 mod contacts;
 mod dead;
 mod decide;
+mod deploying;
 pub mod flows;
 mod latency;
 mod replay;
@@ -169,6 +171,9 @@ enum Verb {
     /// Show how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
     Latency(latency::LatencyArgs),
+    /// Hold back the alarms that a deploy disturbs, for 15 minutes. `make deploy` does it by itself.
+    #[command(after_help = deploying::EXAMPLES)]
+    Deploying(deploying::DeployingArgs),
     /// Check, compare and try out flow files. Calls no partner; only `schemas` writes files.
     #[command(subcommand)]
     Flows(flows::FlowsVerb),
@@ -199,6 +204,7 @@ impl Verb {
             Verb::Status(status) => status.run(at, json),
             Verb::Contacts(verb) => verb.run(at, json),
             Verb::Latency(latency) => latency.run(at, json),
+            Verb::Deploying(deploying) => deploying.run(at, json),
             Verb::Flows(verb) => verb.run(json),
             Verb::Completions { shell } => completions::print(shell),
         }

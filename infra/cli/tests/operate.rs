@@ -294,6 +294,27 @@ fn the_local_cloud_is_found_from_below() {
     assert_eq!(function.requests()[0].path, "/2015-03-31/functions/here-replay/invocations");
 }
 
+/// CloudWatch's answer to a count has no body.
+#[test]
+fn a_deploy_is_counted_in_the_namespace_of_its_stack() {
+    let cloudwatch = FunctionStub::start(|_, _| StubReply::Answer(Value::Null));
+    let deploying = ledgerline(&cloudwatch, &["deploying", "--stack", "shop"]);
+    assert_eq!(code(&deploying), 0, "{}", words(&deploying));
+    assert!(words(&deploying).contains("15 minutes"), "{}", words(&deploying));
+    let request = cloudwatch.requests().pop().expect("a request");
+    let datum = json!({"MetricName": "Deploying", "Value": 1, "Unit": "Count"});
+    assert_eq!(request.body, json!({"Namespace": "Ledgerline/shop", "MetricData": [datum]}));
+    assert!(request.head.contains("GraniteServiceVersion20100801.PutMetricData"), "{}", request.head);
+}
+
+/// A deploy goes on without, but is told.
+#[test]
+fn a_deploy_that_is_not_counted_is_told() {
+    let cloudwatch = FunctionStub::start(|_, _| StubReply::Status(403, json!({"Message": "no"})));
+    let deploying = ledgerline(&cloudwatch, &["deploying"]);
+    assert_eq!((code(&deploying), words(&deploying).contains("cloudwatch:PutMetricData")), (5, true));
+}
+
 #[test]
 fn nothing_is_done_by_halves_or_by_accident() {
     let function = FunctionStub::start(|request, _| match request["id"].as_str() {

@@ -81,7 +81,7 @@ pub(super) fn check_response(answer: AwsResponse) -> Result<AwsResponse, CallFai
         StatusCode::BAD_REQUEST if is_throttled(&answer.body) => CallFailure::NotSent(aws_message()),
         StatusCode::FORBIDDEN => CallFailure::Denied(format!(
             "{}. Check the account and the region; your role needs lambda:InvokeFunction on the replay function, \
-             and cloudwatch:ListMetrics and cloudwatch:GetMetricData",
+             and cloudwatch:ListMetrics, cloudwatch:GetMetricData and, for `deploying`, cloudwatch:PutMetricData",
             aws_message()
         )),
         StatusCode::NOT_FOUND => CallFailure::Denied(format!("{}. Check --stack and --region", aws_message())),

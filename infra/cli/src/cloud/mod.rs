@@ -12,7 +12,7 @@ mod target;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::operator_name::{host_name, operator_name};
@@ -36,6 +36,7 @@ const IDENTITY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct CloudClient {
     aws: AwsClient,
+    stack: String,
     function: String,
     hint: &'static str,
     args: CloudArgs,
@@ -45,8 +46,8 @@ pub(crate) struct CloudClient {
 pub(crate) fn with<T>(at: &CloudArgs, work: impl AsyncFnOnce(&CloudClient) -> Result<T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("nothing was sent: the command cannot start its event loop")?.block_on(async {
-        let CloudTarget { aws, function, hint } = at.target().await?;
-        work(&CloudClient { aws: AwsClient::new(aws)?, function, hint, args: at.clone() }).await
+        let CloudTarget { aws, stack, function, hint } = at.target().await?;
+        work(&CloudClient { aws: AwsClient::new(aws)?, stack, function, hint, args: at.clone() }).await
     })
 }
 
@@ -72,10 +73,17 @@ impl CloudClient {
 
     /// Calls an action of CloudWatch that changes nothing.
     pub(crate) async fn cloudwatch(&self, action: &str, input: Value) -> Result<Value> {
-        let target = Some(format!("GraniteServiceVersion20100801.{action}"));
-        let request = AwsRequest { service: "monitoring", path: "/".into(), target, body: input.to_string() };
+        let request = cloudwatch_request(action, &input);
         let response = self.send_with_retries(&request, Repeat::Always, "Nothing was changed: try again").await?;
         serde_json::from_slice(&response.body).context("CloudWatch sent an answer that is not JSON: try again")
+    }
+
+    /// Counts one of the stack's metrics, where it makes no difference that it is counted twice.
+    pub(crate) async fn count(&self, metric: &str) -> Result<()> {
+        let datum = json!({"MetricName": metric, "Value": 1, "Unit": "Count"});
+        let request =
+            cloudwatch_request("PutMetricData", &json!({"Namespace": self.metrics_namespace(), "MetricData": [datum]}));
+        self.send_with_retries(&request, Repeat::Always, "Try again").await.map(drop)
     }
 
     /// The operator's name: as AWS knows it, or else as this machine does.
@@ -84,6 +92,11 @@ impl CloudClient {
         let identity = timeout(IDENTITY, sts.get_caller_identity().send()).await;
         let arn = identity.ok().and_then(Result::ok).and_then(|caller| caller.arn);
         operator_name(arn.as_deref(), std::env::var("USER").ok().as_deref(), &host_name())
+    }
+
+    /// The namespace of the stack's metrics.
+    pub(crate) fn metrics_namespace(&self) -> String {
+        format!("Ledgerline/{}", self.stack)
     }
 
     /// A command that operates the same cloud when it is pasted.
@@ -120,6 +133,11 @@ impl CloudClient {
             _ => format!("CloudWatch at {}", self.aws.endpoint(request.service)),
         }
     }
+}
+
+fn cloudwatch_request(action: &str, input: &Value) -> AwsRequest {
+    let target = Some(format!("GraniteServiceVersion20100801.{action}"));
+    AwsRequest { service: "monitoring", path: "/".into(), target, body: input.to_string() }
 }
 
 fn parse_answer(response: &AwsResponse) -> Result<Value> {

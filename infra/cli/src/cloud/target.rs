@@ -41,6 +41,8 @@ pub(crate) struct CloudArgs {
 #[derive(Debug)]
 pub(super) struct CloudTarget {
     pub(super) aws: SdkConfig,
+    /// The stack's name.
+    pub(super) stack: String,
     /// The replay function's name.
     pub(super) function: String,
     /// What the operator should check when the cloud does not answer.
@@ -76,7 +78,7 @@ impl CloudArgs {
             Some(profile) => with_credentials_of(profile, aws.profile_name(profile).load().await),
         };
         let hint = "Check the network, the region, and AWS_ENDPOINT_URL if it is set.";
-        CloudTarget { aws, function: format!("{}-replay", self.stack), hint }
+        CloudTarget { aws, stack: self.stack.clone(), function: format!("{}-replay", self.stack), hint }
     }
 
     async fn on_this_machine(&self) -> Result<CloudTarget> {
@@ -93,8 +95,10 @@ impl CloudArgs {
                 "the local cloud has no replay function: stop it with `make stop` and start it again with `make run`",
             )?
             .clone();
+        let stack = function.strip_suffix("-replay").unwrap_or(&self.stack).to_owned();
         Ok(CloudTarget {
             aws: aws.load().await,
+            stack,
             function,
             hint: "Start the local cloud with `make run`, if it is not running.",
         })
