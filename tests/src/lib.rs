@@ -1,6 +1,7 @@
 //! What crosses the crates' borders, in one test binary.
 //!
 //! - [`memory`]: the three functions over the models, on a virtual clock.
+//! - [`alarms`]: each alarm of the template fires, and does not fire, by its own definition.
 //! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
 //! - [`formats`]: what every version stored and sent, which each later one reads.
@@ -18,6 +19,7 @@
 //! runs them.
 #![cfg(test)]
 
+mod alarms;
 mod cloud;
 mod contract;
 mod fixtures;

@@ -239,30 +239,6 @@ fn both_dashboards_have_the_widget_of_their_function_and_the_same_metrics() {
     assert!(search.is_some_and(|search| search.contains(&searched)), "{search:?} does not look for {searched}");
 }
 
-/// An alarm at night that does not say what to do is one more problem.
-#[test]
-fn every_alarm_names_its_section_of_the_runbook_and_tells_who_wants_to_be_told() {
-    let runbook = std::fs::read_to_string(root().join("infra/RUNBOOK.md")).expect("a runbook");
-    let anchors: Vec<String> = runbook
-        .lines()
-        .filter_map(|line| line.strip_prefix("## "))
-        .map(|title| title.to_lowercase().replace(' ', "-"))
-        .collect();
-    let template = Template::read();
-    let alarms = template.resources("AWS::CloudWatch::Alarm");
-    assert!(alarms.len() >= 2);
-    for (name, alarm) in alarms {
-        let properties = &alarm["Properties"];
-        let told = properties["AlarmDescription"].as_str().and_then(|text| text.split_once("infra/RUNBOOK.md#"));
-        let (_, anchor) = told.unwrap_or_else(|| panic!("{name} names no section"));
-        assert!(anchors.iter().any(|known| known == anchor), "{name}: #{anchor} is not in {anchors:?}");
-        assert_eq!(properties["AlarmActions"], properties["OKActions"], "{name}");
-        assert_eq!(properties["AlarmActions"][0], "SomebodyIsTold", "{name}");
-        assert_eq!(properties["TreatMissingData"], "notBreaching", "{name}");
-        assert_eq!(alarm["Condition"], "Alarmed", "{name}");
-    }
-}
-
 /// A variable that a function reads and the template does not set would be found out only in AWS.
 #[test]
 fn the_template_sets_exactly_what_the_functions_read() {

@@ -56,7 +56,7 @@ pub async fn deploy(tools: &Tools, endpoint: &Endpoint, deployment: &Deployment<
 }
 
 /// The parameters. The emulator does not unpack layers for custom runtimes, so the functions read the flows from
-/// the source tree. It rejects alarms on an expression.
+/// the source tree. It rejects alarms on an expression, and composites.
 fn parameters(deployment: &Deployment<'_>) -> Vec<String> {
     let Deployment { flows, partners_url, schedule, .. } = deployment;
     let [timeout, lease, visibility] = TIMES;
@@ -69,7 +69,7 @@ fn parameters(deployment: &Deployment<'_>) -> Vec<String> {
         format!("VisibilityTimeout={visibility}"),
         format!("TeamFunctions={}", team_functions::PATTERN),
         "DeletionProtection=false".into(),
-        "Alarms=false".into(),
+        "Alarms=plain".into(),
         format!("Schedule={}", if *schedule == Schedule::On { "ENABLED" } else { "DISABLED" }),
     ]
 }

@@ -35,7 +35,7 @@ fn words(output: &Output) -> String {
 }
 
 /// The words of a command that has to succeed.
-fn told(arguments: &[&str]) -> String {
+pub(super) fn told(arguments: &[&str]) -> String {
     let output = ledgerline(arguments);
     assert_eq!(code(&output), 0, "{arguments:?}: {}", words(&output));
     String::from_utf8(output.stdout).expect("text")

@@ -1,6 +1,7 @@
 //! End to end through the local cloud: the real template, the real binaries, real signatures, and a
 //! partner that does as it is told.
 
+mod alarms;
 mod answers;
 mod browser;
 mod cli;
