@@ -4,6 +4,7 @@
 //! - [`alarms`]: each alarm of the template fires, and does not fire, by its own definition.
 //! - [`contract`]: one suite for the ports, on the models and on the emulator alike.
 //! - [`cloud`]: end to end through the local cloud, with the real binaries and the real template.
+//! - [`dashboards`]: both dashboards are as they are made, and draw what is counted.
 //! - [`formats`]: what every version stored and sent, which each later one reads.
 //! - [`fuzz`]: real payloads, spoiled at random, against what must hold whatever is sent.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
@@ -22,6 +23,7 @@
 mod alarms;
 mod cloud;
 mod contract;
+mod dashboards;
 mod fixtures;
 mod formats;
 mod fuzz;

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shared::base::retention::{QUEUE_RETENTION, UNSETTLED_RETENTION};
-use shared::ledger::State;
-use shared::operate::metric::Fact;
 
 use crate::fixtures::{flows, root};
 
@@ -216,27 +214,6 @@ fn one_console_is_to_look_and_the_other_to_act() {
         let console = format!("/Resources/{function}/Properties/Environment/Variables/CONSOLE");
         assert_eq!(template.at(&console), access);
     }
-}
-
-/// A dashboard's body is a text to CloudFormation: nobody else would find a comma too many.
-#[test]
-fn both_dashboards_have_the_widget_of_their_function_and_the_same_metrics() {
-    let template = Template::read();
-    let body = |dashboard: &str| -> Value {
-        let body = template.at(&format!("/Resources/{dashboard}/Properties/DashboardBody"));
-        serde_json::from_str(body.as_str().expect("a text")).unwrap_or_else(|error| panic!("{dashboard}: {error}"))
-    };
-    let [view, operate] = [body("ViewerDashboard"), body("OperatorDashboard")];
-    for (dashboard, function) in [(&view, "ConsoleViewerFunction"), (&operate, "ReplayFunction")] {
-        assert_eq!(dashboard["widgets"][0]["properties"]["endpoint"], format!("${{{function}.Arn}}"));
-    }
-    let metrics = |dashboard: &Value| dashboard["widgets"].as_array().expect("widgets")[1..].to_vec();
-    assert_eq!(metrics(&view), metrics(&operate));
-    let settled = Fact::Settled("lead-routing", State::Succeeded, None);
-    let names: Vec<&str> = settled.dimensions().iter().map(|(name, _)| *name).collect();
-    let searched = format!("{{Ledgerline,{}}} MetricName=\"{}\"", names.join(","), settled.measures()[0].name);
-    let search = operate["widgets"][1]["properties"]["metrics"][0][0]["expression"].as_str();
-    assert!(search.is_some_and(|search| search.contains(&searched)), "{search:?} does not look for {searched}");
 }
 
 /// A variable that a function reads and the template does not set would be found out only in AWS.

@@ -6,7 +6,7 @@
 //! - [`statistic`], [`math`], [`insights`]: from series to the data points that an alarm sees.
 //! - [`evaluate`]: from data points to a state, missing data included; [`composite`]: from states to who is told.
 //! - [`cases`]: the series of `cases.yaml`, and what must come of them; [`mutants`]: that the cases would see a change.
-//! - [`text`]: what each alarm says, and where.
+//! - [`text`]: what each alarm says, and where; [`emitted`]: that the metrics are there which alarms name.
 //!
 //! What CloudWatch leaves open is tried both ways: how much further back than its periods it looks, and whether `FILL`
 //! fills a metric of which nothing is known.
@@ -15,6 +15,7 @@ mod cases;
 mod composite;
 mod definition;
 mod emf;
+mod emitted;
 mod evaluate;
 mod insights;
 mod math;
@@ -23,4 +24,6 @@ mod series;
 mod statistic;
 mod text;
 
+pub(crate) use math::tokens;
+pub(crate) use series::AlarmMetric;
 pub(crate) use text::kebab;
