@@ -10,6 +10,7 @@ const WITHOUT_ALL_IDS: [(&str, &str); 14] = [
     ("a switch is not understood", "it is about no event"),
     ("a newer version sent this dead letter", "this version may not be able to read it"),
     ("the timeout of an integration does not fit", "it is about no event"),
+    ("the deployed times do not fit one another", "it is about no event"),
     ("the dead letter of a malformed message was not sent", "the message is no event: it has an id of the queue's"),
     ("a row of the ledger cannot be read", "the flow and the trace are in the row that cannot be read"),
     ("the operation was not done", "an operator names an event by its id alone"),
