@@ -131,7 +131,9 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 /// A write that failed leaves the message where it is. If the lease was lost, its next holder
 /// settles the event; if the ledger is down, the lease runs out and the next delivery finds the
 /// intent without an outcome.
-async fn settle(work: &Work<'_>, flow: Option<&Flow>, lease: Lease, permits: Permits) -> MessageFate {
+async fn settle(work: &Work<'_>, flow: Option<&Flow>, mut lease: Lease, permits: Permits) -> MessageFate {
+    // However this lease is closed, the next claim could not tell any more until when a lost worker may have called.
+    lease.date_lost_intents();
     let ended = match flow {
         Some(flow) => match work.misfit(flow) {
             // It would come back for ever: no invocation has time for its call.
@@ -160,8 +162,6 @@ const UNKNOWN_FLOW_WAIT: Duration = Duration::from_secs(30);
 /// Defers an event whose flow this version does not have: a newer container may have it. An event that has waited for
 /// [`UNKNOWN_FLOW_PATIENCE`] is parked, for its flow is gone.
 async fn wait_for_flow(work: &Work<'_>, mut lease: Lease) -> Result<MessageFate, WriteError> {
-    // The next claim sees a closed lease, and could not tell any more until when a lost worker may have called.
-    lease.date_lost_intents();
     let waited = work.now().since(lease.row().queued_at);
     if waited < UNKNOWN_FLOW_PATIENCE {
         let deferral = Deferral { after: UNKNOWN_FLOW_WAIT, why: DeferralReason::UnknownFlow };

@@ -20,7 +20,6 @@ use crate::work::{MessageFate, Run};
 pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
     let mut prepared = !run.work.needs_preparation(run.flow);
     let mut goes_first = false;
-    run.lease.date_lost_intents();
     loop {
         let next = run.lease.next(run.flow, &run.work.processor.flows, run.work.now());
         if next != Next::Finish && is_expired(&run) {

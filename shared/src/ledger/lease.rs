@@ -177,10 +177,8 @@ impl Lease {
     /// Dates the intents of a worker that was lost: it may have made its calls until its lease ended. They are written
     /// with whatever is written next.
     pub fn date_lost_intents(&mut self) {
-        let Some(until) = self.lost_until else { return };
-        let lost =
-            |(id, entry): &(&String, &mut Entry)| entry.progress == Progress::Intent && !self.intended.contains(*id);
-        self.row.effects.iter_mut().filter(lost).for_each(|(_, entry)| entry.at = entry.at.max(until));
+        let Lease { row, intended, lost_until: Some(until), .. } = self else { return };
+        row.date_intents(*until, |id| !intended.contains(id));
     }
 
     /// Records the intent to call an effect. A doubt about an earlier call stays until a call is done.

@@ -125,7 +125,10 @@ impl Row {
             self.death = Some(Death { reason, effect, error: error.into(), attempts, at: now });
             self.state = State::Dead;
             self.next_epoch();
-            self.lease_until = None;
+            // Its last worker may have called until its lease ended.
+            if let Some(until) = self.lease_until.take() {
+                self.date_intents(until, |_| true);
+            }
             self.holder = None;
             self.note(now, format!("dead: {}", reason.as_str()));
         }

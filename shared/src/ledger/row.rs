@@ -428,6 +428,12 @@ impl Row {
         results.chain(self.enrich.values())
     }
 
+    /// Dates the intents of a worker that was lost with the last moment at which it may have called.
+    pub(super) fn date_intents(&mut self, until: Timestamp, is_lost: impl Fn(&str) -> bool) {
+        let lost = |(id, entry): &(&String, &mut Entry)| entry.progress == Progress::Intent && is_lost(id);
+        self.effects.iter_mut().filter(lost).for_each(|(_, entry)| entry.at = entry.at.max(until));
+    }
+
     pub(super) fn note(&mut self, at: Timestamp, what: impl Into<String>) {
         while self.history.len() >= MAX_HISTORY {
             self.history.remove(MAX_HISTORY / 2);

@@ -413,3 +413,54 @@ async fn a_lookup_waits_from_the_end_of_the_lost_lease() {
     let lease = Duration::from_secs(60);
     assert!(calls[1].0.since(calls[0].0) >= lease + Duration::from_secs(300), "{:?}", calls[1].0.since(calls[0].0));
 }
+
+/// A world that was cut off in its call, and whose queue has given up on the event since.
+async fn crashed_and_parked() -> (World, EventId) {
+    let world = world(&format!("guarantee: lookup, {}", LOOKUP.replace("5s", "300s")), "");
+    world.partners.script([Script::Panic]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    world.clock.advance(Duration::from_secs(180));
+    world.give_up_on_first();
+    world.park().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::Crashed));
+    (world, id)
+}
+
+/// The lease of a worker that died.
+const LEASE: Duration = Duration::from_secs(60);
+
+fn between_the_calls(world: &World) -> Duration {
+    let calls = world.partners.calls();
+    assert_eq!(asked(world)[..2], ["POST /a", "GET /find"]);
+    calls[1].0.since(calls[0].0)
+}
+
+/// What the queue gives up on has lost its lease as well.
+#[tokio::test]
+async fn a_replay_looks_up_no_earlier_than_from_the_end_of_the_lost_lease() {
+    let (world, id) = crashed_and_parked().await;
+    let again = json!({"op": "replay", "id": id, "by": "ada", "reason": "the workers are back"});
+    assert_eq!(handle(&world.replay, again).await["state"], "queued");
+    world.drain().await;
+    assert!(between_the_calls(&world) >= LEASE + Duration::from_secs(300), "{:?}", between_the_calls(&world));
+}
+
+/// So has what is parked because no invocation has time for it any more.
+#[tokio::test]
+async fn a_lost_lease_is_dated_before_the_event_is_parked_as_misconfigured() {
+    let effect = format!("guarantee: lookup, {}", LOOKUP.replace("5s", "300s"));
+    let mut world = world(&effect, "");
+    world.partners.script([Script::Panic]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    let fitting = world.processor.timeout;
+    world.processor.timeout = Duration::from_secs(1);
+    world.clock.advance(Duration::from_secs(180));
+    world.poll().await;
+    world.park().await;
+    assert_eq!(reason(&world, &id).await, Some(Reason::UnknownOutcome));
+    let intended = world.row(&id).await.effects["a"].at;
+    assert_eq!(intended, world.partners.calls()[0].0 + LEASE, "the last moment at which it may have been called");
+    world.processor.timeout = fitting;
+}

@@ -250,6 +250,13 @@ impl World {
         kept
     }
 
+    /// The queue gives up on its first message: it is a letter now, as SQS redrives it.
+    pub(crate) fn give_up_on_first(&self) {
+        let given_up = self.events.receive(1).remove(0);
+        self.dead_letters.put(&given_up.group, &given_up.message_id, &given_up.body, Default::default());
+        self.events.delete(&given_up.receipt);
+    }
+
     /// Lets time pass until nothing is on the queue of events any more.
     pub(crate) async fn drain(&self) {
         for _ in 0..1000 {
