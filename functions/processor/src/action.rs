@@ -16,7 +16,7 @@ use shared::operate::requeue::RequeueError;
 use shared::operate::{approval, stale_guard};
 use tracing::info;
 
-use crate::credentials::{NoCredentials, credentials, deferral_of, secret_vars};
+use crate::credentials::{NoCredentials, credentials, deferral_of, end_of, secret_vars};
 use crate::function::{function_request, send_to_function};
 use crate::partner::{said, send_renewing};
 use crate::work::{Processor, Work};
@@ -198,6 +198,9 @@ async fn ask_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call, l
     let parts = match request_parts(work, row, effect, call, "/lookup").await {
         Ok(parts) => parts,
         Err(NoCredentials::BadSecret(error)) => return LookupOutcome::CannotSay(error.into()),
+        Err(NoCredentials::NoToken(no_token)) if end_of(&no_token) == CallEnd::CredentialsRejected => {
+            return LookupOutcome::CredentialsRejected("there is no token".into());
+        }
         Err(NoCredentials::NoToken(_)) => return LookupOutcome::CannotSay("there is no token".into()),
     };
     let (partner, mut secrets) = (parts.integration, parts.secrets());
@@ -206,12 +209,11 @@ async fn ask_partner(work: &Work<'_>, row: &Row, effect: &Effect, call: &Call, l
         Err(error) => return LookupOutcome::CannotSay(error.to_string().into()),
     };
     let answer = send_renewing(work, &call.integration, partner, request, &mut secrets, |_| true).await;
-    match read_lookup(&answer, &work.processor.flows, effect, lookup, Some(&read)) {
-        LookupOutcome::CannotSay(error) => {
-            LookupOutcome::CannotSay(error.with_clue(said(work, row, &call.integration, &answer, &secrets)))
-        }
-        outcome => outcome,
+    let outcome = read_lookup(&answer, &work.processor.flows, effect, lookup, Some(&read));
+    if outcome.call_end() == CallEnd::Success {
+        return outcome;
     }
+    outcome.with_clue(said(work, row, &call.integration, &answer, &secrets))
 }
 
 async fn ask_function(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect, invoke: &Invoke) -> LookupOutcome {

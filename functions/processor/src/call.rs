@@ -8,12 +8,10 @@ use shared::base::errors::WriteError;
 use shared::effects::outcome::Outcome;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Reason, Row};
-use shared::limits::pressure::{Deferral, DeferralReason};
 use shared::operate::metric::Fact;
-use tracing::warn;
 
 use crate::action::{Performed, perform};
-use crate::credentials::CREDENTIALS_WAIT;
+use crate::credentials::until_credentials_are_right;
 use crate::ends::Stop;
 use crate::hindrance::Hindrance;
 use crate::permits::{release_permit, release_unused_permits};
@@ -86,11 +84,8 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
         Performed::Overtaken(error) => Some(Stop::Bury { effect: Some(effect), reason: Reason::Stale, error }),
         Performed::Answered(Outcome::CredentialsRejected(error)) => {
             lease.note_credentials_rejected(effect, &error, now);
-            let (event, flow, trace_id) = work.ids();
-            let told = "the partner rejected our credentials; the event is deferred until they are right";
-            warn!(event, flow, trace_id, integration = effect.integration(), error = error.told(), "{told}");
-            let deferral = Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected };
-            Some(Stop::Defer(Hindrance::of_partner(deferral, effect.integration().unwrap_or_default())))
+            let integration = effect.integration().unwrap_or_default();
+            Some(Stop::Defer(until_credentials_are_right(work, integration, &error)))
         }
         Performed::NotReady(error) => {
             lease.record_failed(effect, error.as_str(), now);

@@ -7,6 +7,7 @@ use shared::effects::credentials::{Credentials, Signing};
 use shared::effects::request::SecretVars;
 use shared::effects::token::{NoToken, NoTokenReason, TokenAccount, TokenPorts};
 use shared::flows::{Auth, Integration, TokenGrant};
+use shared::ledger::CallError;
 use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
 use tracing::warn;
 
@@ -22,7 +23,16 @@ pub(crate) enum NoCredentials {
 }
 
 /// How long an event waits at least after our credentials were rejected: a human must put them right.
-pub(crate) const CREDENTIALS_WAIT: Duration = Duration::from_secs(30);
+const CREDENTIALS_WAIT: Duration = Duration::from_secs(30);
+
+/// The hindrance by credentials that a partner did not take.
+pub(crate) fn until_credentials_are_right(work: &Work<'_>, integration: &str, error: &CallError) -> Hindrance {
+    let (event, flow, trace_id) = work.ids();
+    let told = "the partner rejected our credentials; its events are deferred until they are right";
+    warn!(event, flow, trace_id, integration, error = error.told(), "{told}");
+    let deferral = Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected };
+    Hindrance::of_partner(deferral, integration)
+}
 
 /// The number of failed fetches in a row after which a partner counts as down.
 const FAILURES_OF_ONE_DOWN: u32 = 3;

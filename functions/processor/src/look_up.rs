@@ -3,9 +3,9 @@
 use shared::effects::outcome::LookupOutcome;
 use shared::flows::Effect;
 use shared::ledger::{Doubt, Entry, Reason};
-use shared::limits::pressure::CallEnd;
 
 use crate::action::ask_whether_done;
+use crate::credentials::until_credentials_are_right;
 use crate::ends::Stop;
 use crate::permits::{enter_all, release_permit};
 use crate::work::Run;
@@ -19,8 +19,7 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option
         Err(hindrance) => return Some(Stop::Defer(hindrance)),
     };
     let outcome = ask_whether_done(work, flow, run.lease.row(), effect).await;
-    let end = if matches!(outcome, LookupOutcome::CannotSay(_)) { CallEnd::Failure } else { CallEnd::Success };
-    release_permit(work, &mut permits, effect, end).await;
+    release_permit(work, &mut permits, effect, outcome.call_end()).await;
     match outcome {
         LookupOutcome::Found(result) => run.lease.record_done(effect, result, work.now()),
         LookupOutcome::FoundWithout(missing) => {
@@ -35,6 +34,11 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option
             run.lease.record_unknown(effect, error.after("looked up: "), Doubt::None, work.now());
             let delay = flow.retry.delay(run.lease.attempts(effect).max(1), work.processor.chance.unit(), None);
             return Some(Stop::Retry(delay.max(effect.asked_after().unwrap_or_default())));
+        }
+        LookupOutcome::CredentialsRejected(error) => {
+            let hindrance = until_credentials_are_right(work, effect.integration().unwrap_or_default(), &error);
+            run.lease.record_unknown(effect, error.after("looked up: "), Doubt::None, work.now());
+            return Some(Stop::Defer(hindrance));
         }
     }
     None

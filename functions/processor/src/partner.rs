@@ -8,11 +8,13 @@ use shared::effects::body::RequestBody;
 use shared::effects::clue::{Masked, clue};
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::PartnerRequest;
-use shared::flows::{Integration, Meaning, PartnerAnswer, default_meaning};
+use shared::flows::{Integration, Meaning, PartnerAnswer};
 use shared::ledger::{CallError, Clue, Row};
 use shared::limits::pressure::{CallEnd, SLOW};
 
-use crate::credentials::{NoCredentials, credentials, end_of, renewed, secret_vars};
+use crate::credentials::{
+    NoCredentials, credentials, end_of, hindrance_of, renewed, secret_vars, until_credentials_are_right,
+};
 use crate::hindrance::Hindrance;
 use crate::permits::{enter, leave};
 use crate::work::{LAST_WRITES, Work};
@@ -24,38 +26,73 @@ pub(crate) struct PartnerQuestion {
     pub(crate) body: Option<serde_json::Value>,
 }
 
-/// Asks a partner a question that belongs to no effect. Any status but 2xx is an error; the outer error
-/// says that the partner cannot be asked now.
+/// The reason why a question has no answer.
+pub(crate) enum NotAnswered {
+    /// The partner cannot be asked now.
+    Hindered(Hindrance),
+    /// The partner did not take our credentials.
+    CredentialsRejected {
+        /// What it answered.
+        error: String,
+        /// What the event waits for.
+        hindrance: Hindrance,
+    },
+    /// The partner did not answer the question.
+    Failed(String),
+}
+
+/// Asks a partner a question that belongs to no effect. Any status but 2xx is an error.
 pub(crate) async fn ask(
     work: &Work<'_>,
     row: &Row,
     name: &str,
     question: PartnerQuestion,
-) -> Result<Result<PartnerAnswer, String>, Hindrance> {
-    let Some(partner) = work.processor.flows.integration(name) else { return Ok(Err("no integration".into())) };
-    let permit = enter(work, name, partner).await?;
+) -> Result<PartnerAnswer, NotAnswered> {
+    let failed = |error: &str| Err(NotAnswered::Failed(error.to_owned()));
+    let Some(partner) = work.processor.flows.integration(name) else { return failed("no integration") };
+    let permit = enter(work, name, partner).await.map_err(NotAnswered::Hindered)?;
     let (answer, end) = match request(work, name, partner, question).await {
         // Something is missing on our side: the partner was not asked.
-        Err(NoCredentials::BadSecret(error)) => (Err(error), CallEnd::Neutral),
-        Err(NoCredentials::NoToken(no_token)) => (Err("there is no token".into()), end_of(&no_token)),
+        Err(NoCredentials::BadSecret(error)) => (failed(&error), CallEnd::Neutral),
+        Err(NoCredentials::NoToken(no_token)) => {
+            (Err(NotAnswered::Hindered(hindrance_of(&no_token, name))), end_of(&no_token))
+        }
         Ok((request, mut secrets)) => match send_renewing(work, name, partner, request, &mut secrets, |_| true).await {
             Ok(answer) if (200..=299).contains(&answer.status) => (Ok(answer), CallEnd::Success),
             Ok(answer) => {
-                let end = end_of_error(answer.status);
+                let meaning = work.processor.flows.read_question(partner, &answer).meaning;
                 let error = CallError::from(format!("answered {}", answer.status));
                 let error = error.with_clue(said(work, row, name, &Ok(answer), &secrets));
-                (Err(error.to_string()), end)
+                not_answered(work, name, meaning, &error)
             }
-            Err(error) => (Err(error.to_string()), CallEnd::Failure),
+            Err(error) => (failed(&error.to_string()), CallEnd::Failure),
         },
     };
     leave(work, name, permit, end).await;
-    Ok(answer)
+    answer
 }
 
-/// What an error says of a partner's health. Who answers that there is no such thing is well.
-fn end_of_error(status: u16) -> CallEnd {
-    if default_meaning(status) == Meaning::Failed { CallEnd::Success } else { CallEnd::Failure }
+/// What becomes of a question that was answered with an error, and what that says of the partner's health. Who answers
+/// that there is no such thing is well.
+fn not_answered(
+    work: &Work<'_>,
+    name: &str,
+    meaning: Meaning,
+    error: &CallError,
+) -> (Result<PartnerAnswer, NotAnswered>, CallEnd) {
+    let (told, end) = (
+        error.to_string(),
+        match meaning {
+            Meaning::CredentialsRejected => CallEnd::CredentialsRejected,
+            Meaning::Failed => CallEnd::Success,
+            _ => CallEnd::Failure,
+        },
+    );
+    if meaning != Meaning::CredentialsRejected {
+        return (Err(NotAnswered::Failed(told)), end);
+    }
+    let hindrance = until_credentials_are_right(work, name, error);
+    (Err(NotAnswered::CredentialsRejected { error: told, hindrance }), end)
 }
 
 /// The request of a question, and every text that the partner must not be quoted with.

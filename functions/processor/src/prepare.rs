@@ -12,7 +12,7 @@ use shared::base::retention::UNSETTLED_RETENTION;
 use shared::effects::contact::Fields;
 use shared::effects::guard::{Judgement, judge};
 use shared::effects::request::pick_values;
-use shared::flows::template::Path;
+use shared::flows::template::{Path, TemplateError};
 use shared::flows::{Approval, ContactRef, Enrich, Flow, Guard, OnError, Origin};
 use shared::ledger::plan::Plan;
 use shared::ledger::queue::OUTAGE_DELAY;
@@ -24,7 +24,7 @@ use tracing::warn;
 use crate::ends::Stop;
 use crate::hindrance::Hindrance;
 use crate::leave::tell_not_kept;
-use crate::partner::{PartnerQuestion, ask};
+use crate::partner::{NotAnswered, PartnerQuestion, ask};
 use crate::work::{Run, Work};
 
 /// Does everything that stands before a flow's effects. `None` says that they may be done.
@@ -96,46 +96,43 @@ async fn enrich<'r>(work: &Work<'_>, flow: &Flow, enrich: &Enrich, lease: &mut L
     if lease.row().enrich.contains_key(&enrich.id) {
         return None;
     }
-    let found = match find_out(work, enrich, lease).await {
-        Ok(found) => found,
-        Err(hindrance) => return Some(Stop::Defer(hindrance)),
+    let error = match find_out(work, enrich, lease).await {
+        Ok(value) => {
+            lease.record_enrichment(&enrich.id, value, work.now());
+            return None;
+        }
+        Err(NotAnswered::Hindered(hindrance) | NotAnswered::CredentialsRejected { hindrance, .. }) => {
+            return Some(Stop::Defer(hindrance));
+        }
+        Err(NotAnswered::Failed(error)) => error,
     };
-    match (found, enrich.on_error) {
-        (Ok(value), _) => lease.record_enrichment(&enrich.id, value, work.now()),
-        (Err(_), OnError::Continue) => lease.record_enrichment(&enrich.id, json!({}), work.now()),
-        (Err(_), OnError::Retry) => {
-            let delay = work.board.policy(flow).delay(1, work.processor.chance.unit(), None);
-            return Some(Stop::Retry(delay));
+    match enrich.on_error {
+        OnError::Continue => {
+            lease.record_enrichment(&enrich.id, json!({}), work.now());
+            None
         }
-        (Err(error), OnError::Dead) => {
-            return Some(Stop::Bury { effect: None, reason: Reason::Enrichment, error });
-        }
+        OnError::Retry => Some(Stop::Retry(work.board.policy(flow).delay(1, work.processor.chance.unit(), None))),
+        OnError::Dead => Some(Stop::Bury { effect: None, reason: Reason::Enrichment, error }),
     }
-    None
 }
 
-/// The result of an enrichment, or why it failed; the outer error says that the partner cannot be asked now.
-async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Result<Value, String>, Hindrance> {
+/// The result of an enrichment, or why there is none.
+async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Value, NotAnswered> {
     let scope = lease.row().scope_of(work.event);
+    let not_rendered = |error: TemplateError| NotAnswered::Failed(error.to_string());
     match &enrich.from {
-        Origin::Geoip(ip) => Ok(ip.render(&scope).map_err(|error| error.to_string()).and_then(|ip| place(work, &ip))),
+        Origin::Geoip(ip) => place(work, &ip.render(&scope).map_err(not_rendered)?).map_err(NotAnswered::Failed),
         Origin::Partner { integration, path, result } => {
-            let path = match Path::render(path, &scope) {
-                Ok(path) => path,
-                Err(error) => return Ok(Err(error.to_string())),
-            };
+            let path = Path::render(path, &scope).map_err(not_rendered)?;
             let now = work.now();
             if let Some(known) = work.processor.found.get(&enrich.id, &path, enrich.cache, now) {
-                return Ok(Ok(known));
+                return Ok(known);
             }
             let question = PartnerQuestion { method: "GET", path: path.clone(), body: None };
-            let found = ask(work, lease.row(), integration, question)
-                .await?
-                .map(|answer| pick_values(result, answer.body.as_ref().unwrap_or(&Value::Null)));
-            if let Ok(value) = &found {
-                work.processor.found.put(&enrich.id, path, value.clone(), now);
-            }
-            Ok(found)
+            let answer = ask(work, lease.row(), integration, question).await?;
+            let value = pick_values(result, answer.body.as_ref().unwrap_or(&Value::Null));
+            work.processor.found.put(&enrich.id, path, value.clone(), now);
+            Ok(value)
         }
     }
 }
@@ -202,9 +199,12 @@ fn not_kept<'r>(work: &Work<'_>, error: &Unavailable) -> Stop<'r> {
 async fn post_question(work: &Work<'_>, row: &Row, approval: &Approval, message: Value) -> String {
     let question = PartnerQuestion { method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
     match ask(work, row, &approval.integration, question).await {
-        Ok(Ok(answer)) if answer.body.as_ref().is_some_and(|body| body["ok"] == true) => "asked in Slack".into(),
-        Ok(Ok(_)) => "the question was not posted (Slack answered with an error)".into(),
-        Ok(Err(error)) => format!("the question was not posted (Slack: {error})"),
-        Err(_) => "the question was not posted (calls to Slack are deferred now)".into(),
+        Ok(answer) if answer.body.as_ref().is_some_and(|body| body["ok"] == true) => "asked in Slack".into(),
+        Ok(_) => "the question was not posted (Slack answered with an error)".into(),
+        Err(NotAnswered::Failed(error)) => format!("the question was not posted (Slack: {error})"),
+        Err(NotAnswered::CredentialsRejected { error, .. }) => {
+            format!("the question was not posted (credentials rejected by Slack: {error})")
+        }
+        Err(NotAnswered::Hindered(_)) => "the question was not posted (calls to Slack are deferred now)".into(),
     }
 }

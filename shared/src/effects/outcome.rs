@@ -9,6 +9,7 @@ use crate::flows::{
     Effect, Flows, Guarantee, LookedUpCall, Lookup, Meaning, PartnerAnswer, Reading, ResultAt, UnreadableAnswer,
 };
 use crate::ledger::{CallError, Clue, Doubt};
+use crate::limits::pressure::CallEnd;
 
 /// The reason why no answer came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -165,11 +166,33 @@ pub enum LookupOutcome {
     Absent,
     /// The partner's answer does not say whether the call happened.
     CannotSay(CallError),
+    /// The partner did not take our credentials: it said nothing, and the event waits until they are right.
+    CredentialsRejected(CallError),
 }
 
-/// Reads a lookup's answer: `found` says whether the call happened; 404 says that it did not; any other answer says
-/// nothing. What the integration's table does not call done is no success here either. `call` is what the
-/// lookup may read of the call.
+impl LookupOutcome {
+    /// What the answer says of the partner's health.
+    pub fn call_end(&self) -> CallEnd {
+        match self {
+            Self::Found(_) | Self::FoundWithout(_) | Self::Absent => CallEnd::Success,
+            Self::CannotSay(_) => CallEnd::Failure,
+            Self::CredentialsRejected(_) => CallEnd::CredentialsRejected,
+        }
+    }
+
+    /// The same outcome, with what the partner said of its error.
+    #[must_use]
+    pub fn with_clue(mut self, clue: Option<Clue>) -> Self {
+        if let Self::CannotSay(error) | Self::CredentialsRejected(error) = &mut self {
+            *error = error.clone().with_clue(clue);
+        }
+        self
+    }
+}
+
+/// Reads a lookup's answer: `found` says whether the call happened; 404 and 410 say that it did not, unless the
+/// integration's table means something else by them; any other answer says nothing. What the table does not call done is
+/// no success here either. `call` is what the lookup may read of the call.
 pub fn read_lookup(
     asked: &Result<PartnerAnswer, NoAnswer>,
     flows: &Flows,
@@ -183,7 +206,10 @@ pub fn read_lookup(
     };
     let reading = flows.read_lookup(effect, lookup, answer);
     match answer.status {
-        404 | 410 => LookupOutcome::Absent,
+        404 | 410 if reading.meaning == Meaning::Failed => LookupOutcome::Absent,
+        _ if reading.meaning == Meaning::CredentialsRejected => {
+            LookupOutcome::CredentialsRejected(told(answer, &reading).into())
+        }
         200..=299 if reading.meaning == Meaning::Done => match lookup.finds(answer, call) {
             Ok(true) => pick_found(effect, lookup, answer, call, &reading),
             Ok(false) => LookupOutcome::Absent,
@@ -376,7 +402,6 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         for (status, body) in [
             (200, None),
             (200, Some(json!({"ok": false, "error": "ratelimited"}))),
-            (401, Some(json!({}))),
             (429, Some(json!({}))),
             (500, Some(json!({}))),
             (302, Some(json!({}))),
@@ -385,5 +410,31 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
         }
         let lost = read_lookup(&Err(NoAnswer::Lost("x".into())), &flows, effect(&flows), lookup, None);
         assert!(matches!(lost, LookupOutcome::CannotSay(_)));
+        for status in [401, 403] {
+            assert!(matches!(ask(status, Some(json!({}))), LookupOutcome::CredentialsRejected(_)), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_lookup_is_read_by_the_declared_rows_first() {
+        let more = ", guarantee: lookup, lookup: {after: 1s, request: {path: /x}, found: /id}";
+        for (row, status, absent) in [
+            ("{status: 500, means: retry}", 404, true),
+            ("{status: 404, means: failed}", 404, true),
+            ("{status: 404, means: in_doubt}", 404, false),
+            ("{status: 404..410, means: retry}", 410, false),
+            ("{status: 404, means: done}", 404, false),
+            ("{status: 404, when: body.there == false, means: failed}", 404, false),
+        ] {
+            let flows = flows(more, row);
+            let lookup = effect(&flows).lookup.as_ref().expect("a lookup");
+            let read = read_lookup(&answer(status, None), &flows, effect(&flows), lookup, None);
+            assert_eq!(read == LookupOutcome::Absent, absent, "{row}: {read:?}");
+            assert!(absent || matches!(read, LookupOutcome::CannotSay(_)), "{row}: {read:?}");
+        }
+        let flows = flows(more, "{status: 403, means: in_doubt}");
+        let lookup = effect(&flows).lookup.as_ref().expect("a lookup");
+        let read = read_lookup(&answer(403, None), &flows, effect(&flows), lookup, None);
+        assert!(matches!(read, LookupOutcome::CannotSay(_)), "{read:?}");
     }
 }

@@ -23,7 +23,7 @@ pub(super) use result::check_pointer;
 pub use result::{AnswerPlace, ResultAt};
 pub use statuses::Statuses;
 
-use super::{Action, Effect, Flows, Lookup};
+use super::{Action, Effect, Flows, Integration, Lookup};
 use crate::base::time::Timestamp;
 use expression::NotEvaluated;
 use statuses::ranges;
@@ -193,6 +193,12 @@ impl Flows {
     pub fn read_lookup<'f>(&'f self, effect: &'f Effect, lookup: &Lookup, answer: &PartnerAnswer) -> Reading<'f> {
         let rules = || self.partner_of(effect).into_iter().flat_map(|partner| &partner.answers);
         read(rules, answer, lookup.request.graphql.is_some())
+    }
+
+    /// What an answer means that belongs to no effect, such as that to an enrichment: by the integration's table, then
+    /// the default.
+    pub fn read_question<'f>(&self, partner: &'f Integration, answer: &PartnerAnswer) -> Reading<'f> {
+        read(|| partner.answers.iter(), answer, false)
     }
 
     /// The table in force for an effect's call: the rows that read more than the status, in their order, then each

@@ -464,3 +464,89 @@ async fn a_lost_lease_is_dated_before_the_event_is_parked_as_misconfigured() {
     assert_eq!(intended, world.partners.calls()[0].0 + LEASE, "the last moment at which it may have been called");
     world.processor.timeout = fitting;
 }
+
+/// A row that is declared goes before what a lookup means by itself.
+#[tokio::test]
+async fn a_lookup_is_read_by_the_declared_table_first() {
+    for status in [404, 410] {
+        let partner = format!("  answers: [{{status: {status}, means: in_doubt}}]\n");
+        let world = world(&format!("guarantee: lookup, {LOOKUP}"), &partner);
+        world.partners.script([Script::Hang, Script::Status(status)]);
+        let id = accepted(&world).await;
+        world.drain().await;
+        assert_eq!(asked(&world), ["POST /a", "GET /find", "GET /find"], "{status} says nothing, so it is asked again");
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{status}");
+    }
+}
+
+/// A breaker that only rejected credentials open, for long.
+const BREAKER: &str = "  breaker: {window: 30s, min_calls: 100, error_rate: 0.5, open_for: 5m, probes: 1}\n";
+
+/// A question whose credentials are not taken says nothing of the partner, and everything of us.
+#[tokio::test]
+async fn rejected_credentials_of_a_lookup_make_the_event_wait() {
+    for status in [401, 403] {
+        let world = world(&format!("guarantee: lookup, {LOOKUP}"), BREAKER);
+        world.partners.script([Script::Hang, Script::Status(status)]);
+        let id = accepted(&world).await;
+        world.poll().await;
+        world.clock.advance(Duration::from_secs(10));
+        world.poll().await;
+        assert_eq!(asked(&world), ["POST /a", "GET /find"], "{status}");
+        let row = world.row(&id).await;
+        assert!(row.effects["a"].in_doubt(), "the doubt stays");
+        let told = row
+            .history
+            .iter()
+            .any(|moment| moment.what.starts_with("deferred") && moment.what.ends_with("credentials rejected"));
+        assert!(told, "{status}: {:?}", row.history);
+        world.clock.advance(Duration::from_secs(120));
+        world.poll().await;
+        assert_eq!(asked(&world).len(), 2, "{status}: the breaker is open at once");
+        world.drain().await;
+        assert_eq!((world.row(&id).await.state, asked(&world).len()), (State::Succeeded, 3), "{status}");
+    }
+}
+
+/// A flow that finds something out first, and buries what it cannot find out.
+fn enriching(on_error: &str) -> World {
+    let mut files = files();
+    files[1].text.push_str(BREAKER);
+    let enrich = format!(
+        "enrich:\n  - {{id: company, integration: crm, path: /companies, result: {{name: /id}}, on_error: {on_error}}}\n\neffects:"
+    );
+    files[2].text = files[2].text.replace("effects:", &enrich);
+    World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+#[tokio::test]
+async fn rejected_credentials_of_an_enrichment_make_the_event_wait() {
+    for on_error in ["dead", "retry", "continue"] {
+        let world = enriching(on_error);
+        world.partners.script(vec![Script::Status(401); 3]);
+        let id = accepted(&world).await;
+        world.poll().await;
+        world.clock.advance(Duration::from_secs(120));
+        world.poll().await;
+        assert_eq!(asked(&world), ["GET /companies"], "{on_error}: the breaker is open at once");
+        assert_eq!(world.metrics.sum("Deferrals{lead-routing,credentials rejected}"), 1, "{on_error}");
+        world.drain().await;
+        let row = world.row(&id).await;
+        assert_eq!((row.state, row.effects["crm"].attempts), (State::Succeeded, 1), "{on_error}: {:?}", row.death);
+        assert_eq!(row.enrich["company"], json!({"name": "id_4"}), "{on_error}");
+    }
+}
+
+/// Whoever declares that a 403 is no matter of credentials is believed.
+#[tokio::test]
+async fn an_enrichment_is_read_by_the_declared_table_first() {
+    let mut files = files();
+    files[1].text.push_str("  answers: [{status: 403, means: failed}]\n");
+    let enrich = "enrich:\n  - {id: company, integration: crm, path: /companies, result: {name: /id}, on_error: continue}\n\neffects:";
+    files[2].text = files[2].text.replace("effects:", enrich);
+    let world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
+    world.partners.script([Script::Status(403)]);
+    let id = accepted(&world).await;
+    world.poll().await;
+    assert_eq!((world.row(&id).await.state, asked(&world).len()), (State::Succeeded, 2));
+}

@@ -189,6 +189,9 @@ fn read_failure(failure: InvokeFailure, guarantee: Guarantee) -> Outcome {
 /// Reads the answer to the question in this document, whether an effect happened. Whatever is no clear answer says
 /// nothing.
 pub fn read_ask(invoked: Result<Value, InvokeFailure>, document: &str, effect: &Effect) -> LookupOutcome {
+    if let Err(error @ InvokeFailure::NotAllowed(_)) = &invoked {
+        return LookupOutcome::CredentialsRejected(error.to_string().into());
+    }
     let read = invoked.map_err(|failure| failure.to_string());
     let read = read.and_then(|answer| {
         FunctionAnswer::read(answer, &FunctionOutcome::TO_ASK).map_err(|wrong| format!("no valid answer: {wrong}"))
