@@ -23,7 +23,7 @@ pub(crate) fn answer_duplicate(
     // is harmless, also with another payload: the first claim decides which one is worked on. After that claim,
     // the queue has the event, or operators have: only they send a replay, with the payload that they saw.
     let replay = first.replay;
-    let unsent = (first.state == State::Queued && first.is_unclaimed()).then_some(Event { replay, ..event });
+    let unsent = first.may_be_unsent(&second.fingerprint).then_some(Event { replay, ..event });
     let result = (first.state == State::Succeeded).then(|| first.results());
     Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
 }

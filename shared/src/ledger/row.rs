@@ -332,19 +332,25 @@ impl Row {
     /// Whether the queue has no message of the event any more, although no worker ever claimed it: it was never sent,
     /// or the queue's retention is over.
     fn is_lost(&self, now: Timestamp) -> bool {
-        self.state == State::Queued && self.is_unclaimed() && self.queued_at + QUEUE_RETENTION < now
+        self.state == State::Queued && self.epoch == 0 && self.queued_at + QUEUE_RETENTION < now
     }
 
-    /// Whether the event was never claimed, nor parked. Nothing was done for it yet, with any payload.
-    pub fn is_unclaimed(&self) -> bool {
-        self.epoch == 0
+    /// Whether the row stands for this payload. Before the first claim it stands for any, because the first message may
+    /// never have been sent; but a replay has the payload that its plan showed, also one that nobody has claimed yet.
+    pub fn takes_payload(&self, fingerprint: &str) -> bool {
+        (self.epoch == 0 && self.replay == 0) || self.fingerprint == fingerprint
     }
 
-    /// Whether the row stands for a message of this replay number, this wake number and this payload. Before the first
-    /// claim, it stands for any payload. A message of an older version names none, and is believed.
+    /// Whether the row stands for a message of this replay number, this wake number and this payload. A message of an
+    /// older version names no payload, and is believed.
     pub fn stands_for(&self, replay: u32, wake: u32, fingerprint: Option<&str>) -> bool {
-        let same = |fingerprint| self.is_unclaimed() || self.fingerprint == fingerprint;
+        let same = |fingerprint| self.takes_payload(fingerprint);
         self.replay == replay && self.wake == wake && fingerprint.is_none_or(same)
+    }
+
+    /// Whether the message of the event may never have been sent, and may be one of this payload: no worker ever had it.
+    pub fn may_be_unsent(&self, fingerprint: &str) -> bool {
+        self.state == State::Queued && self.epoch == 0 && self.takes_payload(fingerprint)
     }
 
     /// The name of an effect's entry: where the row has one under any of the effect's names, that name; else the one by

@@ -44,6 +44,7 @@ on_model_and_emulator!(
     the_first_claim_fixes_the_payload,
     of_many_payloads_at_once_one_is_claimed,
     a_message_from_before_a_replay_claims_nothing,
+    a_replay_that_was_never_claimed_has_one_payload_too,
     a_message_of_an_older_version_is_believed,
     a_claim_is_refused_while_the_lease_lasts,
     a_claim_is_refused_before_its_time,
@@ -287,6 +288,25 @@ async fn a_message_from_before_a_replay_claims_nothing(ledger: impl Ledger) {
         assert_eq!(ledger.claim(&event.id, &claim_at(message, NOW)).await, Ok(Err(NotClaimed::Superseded)));
     }
     assert_eq!(claimed(&ledger, &replay, NOW).await.row().replay, 1);
+}
+
+/// The row of an event that broke its schema begins with a replay: with the payload that its plan showed.
+async fn a_replay_that_was_never_claimed_has_one_payload_too(ledger: impl Ledger) {
+    let event = Event { replay: 1, ..fresh("stands-for") };
+    let replayed = Row::invalid(&event, "no email".into(), NOW);
+    let row_of_event = Row::admitted_by_replay(&event, &replayed);
+    ledger.replace(None, &row_of_event).await.expect("it is new");
+    let other = edited(&event, "other");
+    assert_eq!(ledger.claim(&event.id, &claim_at(&other, NOW)).await, Ok(Err(NotClaimed::Superseded)));
+    let lease = claimed(&ledger, &event, NOW).await;
+    assert_eq!((lease.row().epoch, &lease.row().fingerprint), (1, &row_of_event.fingerprint));
+
+    let lost = NOW + QUEUE_RETENTION + Duration::from_millis(1);
+    let unsent = Event { replay: 1, ..fresh("stands-for-lost") };
+    let row_of_unsent = Row::admitted_by_replay(&unsent, &Row::invalid(&unsent, "no email".into(), NOW));
+    ledger.replace(None, &row_of_unsent).await.expect("it is new");
+    let again = Row::admitted(&Event { replay: 0, ..edited(&unsent, "again") }, lost);
+    assert_eq!(ledger.admit(&again, lost).await, Ok(Admission::New), "nothing was done, and its message is lost");
 }
 
 async fn a_message_of_an_older_version_is_believed(ledger: impl Ledger) {

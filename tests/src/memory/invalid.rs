@@ -1,8 +1,11 @@
 //! Events in a shape that their flow does not take, where the flow parks them.
 
+use std::time::Duration;
+
 use replay::{Operation, operate};
 use serde_json::{Value, json};
 use shared::base::id::EventId;
+use shared::base::retention::DEDUPLICATION_WINDOW;
 use shared::flows::Flows;
 use shared::flows::contract::Contracts;
 use shared::ledger::batch::Filter;
@@ -121,6 +124,42 @@ async fn it_is_replayed_as_the_event_that_it_stands_for() {
     assert_eq!((again.id, again.replayed), (event, true), "a fresh delivery is the same event");
 }
 
+/// The replay's payload is the one that was parked, also when the sender repeats its event in a shape that fits, edited.
+#[tokio::test]
+async fn an_edited_repetition_does_not_take_the_replays_place() {
+    let mut world = World::with(parking());
+    let id = parked(&world).await;
+    deploy(&mut world, corrected());
+    replay(&world, &id).await.expect("it fits now");
+    // The queue has forgotten the deduplication id of the replay, which waits behind others.
+    world.clock.advance(DEDUPLICATION_WINDOW + Duration::from_secs(1));
+    let mut edited = lead();
+    edited["data"]["campaign"] = json!("edited");
+    assert!(world.post(&edited).await.expect("a duplicate").replayed);
+    assert_eq!(world.events.depth(), 1, "the replay is the only message");
+    world.drain().await;
+    let calls = world.partners.calls();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].1.json().expect("a body")["campaign"], 4711, "what the plan showed");
+}
+
+/// The same body again sends what a crash left unsent.
+#[tokio::test]
+async fn the_same_delivery_again_sends_a_replay_that_was_cut_off() {
+    let mut world = World::with(parking());
+    let id = parked(&world).await;
+    deploy(&mut world, corrected());
+    let queue = std::mem::replace(&mut world.replay.queue, Box::new(OutOfService));
+    assert!(replay(&world, &id).await.is_err());
+    world.replay.queue = queue;
+    world.post(&unfit()).await.expect("a duplicate");
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1);
+    replay(&world, &id).await.expect("it is settled");
+    world.drain().await;
+    assert_eq!((world.partners.calls().len(), world.row(&id).await.state), (1, State::Noop));
+}
+
 #[tokio::test]
 async fn what_was_sent_again_meanwhile_is_not_done_twice() {
     let mut world = World::with(parking());
@@ -164,7 +203,7 @@ async fn a_batch_takes_it_once_it_fits() {
     assert_eq!((&status["batches"][0]["progress"], &status["batches"][0]["replayed"]), (&json!("done"), &json!(0)));
 
     deploy(&mut world, corrected());
-    world.clock.advance(std::time::Duration::from_secs(60));
+    world.clock.advance(Duration::from_secs(60));
     ask(&world, batch).await.expect("a batch");
     world.park().await;
     world.drain().await;

@@ -63,8 +63,12 @@ const NEVER_WOKEN: &str = "attribute_not_exists(#wake)";
 /// so that it cannot win a row which it could not read.
 const NO_REPLAY: &str = "(attribute_not_exists(#replay) OR #replay = :replay)";
 
-/// The message has the payload that the row stands for, or nothing was done with any payload yet.
-const SAME_PAYLOAD: &str = "(#epoch = :zero OR #fingerprint = :fingerprint)";
+/// The message has the payload that the row stands for: that of the first claim, or that of a replay's plan.
+/// [`Row::takes_payload`] says the same.
+const SAME_PAYLOAD: &str = "#fingerprint = :fingerprint";
+
+/// The same of a first message: while nothing was done with any payload yet, the row stands for any.
+const FIRST_OR_SAME_PAYLOAD: &str = "(#epoch = :zero OR #fingerprint = :fingerprint)";
 
 /// The changes of a claim. [`Lease::won`] says the same.
 const CLAIM: &str = "SET #state = :running, #epoch = #epoch + :one, #step = :zero, #lease_until = :until, #holder = :holder, \
@@ -505,8 +509,11 @@ fn admission_values(now: Timestamp) -> Item {
 }
 
 fn claim_condition(claim: &Claim) -> String {
-    let same_payload = claim.fingerprint.as_ref().map(|_| SAME_PAYLOAD);
-    let same_replay = if claim.replay == 0 { NO_REPLAY } else { SAME_REPLAY };
+    let (same_replay, same_payload) = match claim.replay {
+        0 => (NO_REPLAY, FIRST_OR_SAME_PAYLOAD),
+        _ => (SAME_REPLAY, SAME_PAYLOAD),
+    };
+    let same_payload = claim.fingerprint.as_ref().map(|_| same_payload);
     let conditions = [CLAIMABLE, same_replay, same_wake(claim.wake), NOT_NEWER].into_iter().chain(same_payload);
     let conditions: Vec<&str> = conditions.collect();
     conditions.join(" AND ")
