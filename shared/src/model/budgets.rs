@@ -17,10 +17,16 @@ pub struct ModelBudgets(Arc<Mutex<Table>>);
 #[derive(Debug, Default)]
 struct Table {
     budgets: BTreeMap<String, BudgetSlots>,
+    asked: usize,
     down: bool,
 }
 
 impl ModelBudgets {
+    /// The number of reads and writes that were tried.
+    pub fn asked(&self) -> usize {
+        locked(&self.0).asked
+    }
+
     /// Takes the table down, or brings it back.
     pub fn down(&self, down: bool) {
         locked(&self.0).down = down;
@@ -31,6 +37,7 @@ impl ModelBudgets {
 impl Budgets for ModelBudgets {
     async fn spend(&self, key: &str, budget: &Budget, now: Timestamp) -> Result<Spending, Unavailable> {
         let mut table = locked(&self.0);
+        table.asked += 1;
         if table.down {
             return Err(Unavailable { port: "the budgets", why: "down".into() });
         }

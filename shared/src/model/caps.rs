@@ -1,6 +1,7 @@
 //! The counters of frequency caps in memory.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -15,18 +16,24 @@ use crate::ledger::{Claims as _, Lease};
 pub struct ModelCaps {
     ledger: ModelLedger,
     counters: Arc<Mutex<BTreeMap<String, Counter>>>,
+    reads: Arc<AtomicUsize>,
 }
 
 impl ModelCaps {
     /// The counters beside this ledger, with nothing counted.
     pub fn beside(ledger: ModelLedger) -> Self {
-        Self { ledger, counters: Arc::default() }
+        Self { ledger, counters: Arc::default(), reads: Arc::default() }
     }
 
     /// The same counters, beside the ledger of another version of the code: one that writes this format.
     #[must_use]
     pub fn in_format(&self, format: u32) -> Self {
-        Self { ledger: self.ledger.in_format(format), counters: Arc::clone(&self.counters) }
+        Self { ledger: self.ledger.in_format(format), ..self.clone() }
+    }
+
+    /// The number of reads. Its writes are the ledger's.
+    pub fn reads(&self) -> usize {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// The counters, by name.
@@ -38,6 +45,7 @@ impl ModelCaps {
 #[async_trait]
 impl Caps for ModelCaps {
     async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(locked(&self.counters).get(key).cloned().unwrap_or_default())
     }
 

@@ -18,6 +18,7 @@ pub struct ModelContacts(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     contacts: BTreeMap<ContactId, Contact>,
+    reads: usize,
     writes: usize,
     down: bool,
 }
@@ -26,6 +27,11 @@ impl ModelContacts {
     /// The number of contacts.
     pub fn count(&self) -> usize {
         locked(&self.0).contacts.len()
+    }
+
+    /// The number of reads that were tried.
+    pub fn reads(&self) -> usize {
+        locked(&self.0).reads
     }
 
     /// The number of writes that were tried.
@@ -61,7 +67,8 @@ impl Contacts for ModelContacts {
     }
 
     async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
-        let table = locked(&self.0);
+        let mut table = locked(&self.0);
+        table.reads += 1;
         if table.down {
             return Err(Unavailable { port: "the contacts", why: "down".into() });
         }

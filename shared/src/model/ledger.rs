@@ -38,6 +38,7 @@ struct Table {
     lines: BTreeMap<Line, BTreeMap<(Timestamp, EventId), u32>>,
     /// The events that wait, or were woken and are not claimed yet.
     waiting: BTreeSet<EventId>,
+    reads: usize,
     writes: usize,
     changes: Vec<RowChange>,
 }
@@ -106,6 +107,17 @@ impl ModelLedger {
     /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
         locked(&self.table).writes
+    }
+
+    /// The number of reads through the ports.
+    pub fn reads(&self) -> usize {
+        locked(&self.table).reads
+    }
+
+    fn read<T>(&self, what: impl FnOnce(&Table) -> T) -> T {
+        let mut table = locked(&self.table);
+        table.reads += 1;
+        what(&table)
     }
 
     /// The rows, all of them.
@@ -229,18 +241,19 @@ impl Claims for ModelLedger {
 #[async_trait]
 impl Rows for ModelLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        Ok(self.get(id))
+        Ok(self.read(|table| table.rows.get(id).cloned()))
     }
 
     async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
-        Ok(locked(&self.table).older.get(id).cloned().unwrap_or_default())
+        Ok(self.read(|table| table.older.get(id).cloned().unwrap_or_default()))
     }
 }
 
 #[async_trait]
 impl Records for ModelLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let mut rows: Vec<Row> = self.rows().into_iter().filter(|row| row.is_parked()).collect();
+        let parked = |table: &Table| table.rows.values().filter(|row| row.is_parked()).cloned().collect();
+        let mut rows: Vec<Row> = self.read(parked);
         rows.sort_by_key(|row| std::cmp::Reverse(row.listed_at));
         rows.truncate(limit);
         Ok(rows)
@@ -271,7 +284,7 @@ impl Records for ModelLedger {
     }
 
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        Ok(self.payload(id))
+        Ok(self.read(|table| table.payloads.get(id).cloned()))
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
@@ -305,10 +318,12 @@ impl Lines for ModelLedger {
     }
 
     async fn first(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
+        locked(&self.table).reads += 1;
         Ok(self.line(line).into_iter().next())
     }
 
     async fn last(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
+        locked(&self.table).reads += 1;
         Ok(self.line(line).into_iter().last())
     }
 
@@ -327,7 +342,8 @@ impl Lines for ModelLedger {
             row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
                 && row.listed_at.is_some_and(|at| at <= until)
         };
-        let table = locked(&self.table);
+        let mut table = locked(&self.table);
+        table.reads += 1;
         let rows = table.waiting.iter().filter_map(|id| table.rows.get(id));
         let mut rows: Vec<&Row> = rows.filter(|row| waits(row)).collect();
         rows.sort_by_key(|row| (row.listed_at, row.place));

@@ -55,6 +55,42 @@ async fn n_effects_cost_n_plus_one_writes() {
     }
 }
 
+/// The reads and the writes of every port so far, but for the writes of the ledger and of the limits.
+fn asked_of_others(world: &World) -> [(&'static str, usize); 12] {
+    [
+        ("reads of the ledger", world.ledger.reads()),
+        ("writes of anchors", world.windows.writes()),
+        ("reads of breakers", world.pressure.reads()),
+        ("writes of slots and breakers", world.pressure.writes()),
+        ("reads of the switchboard", world.board.reads()),
+        ("reads of contacts", world.contacts.reads()),
+        ("writes of contacts", world.contacts.writes()),
+        ("the latest", world.latest.asked()),
+        ("reads of caps", world.caps.reads()),
+        ("budgets", world.budgets.asked()),
+        ("tokens", world.tokens.asked()),
+        ("dead letters", world.dead_letters.depth()),
+    ]
+}
+
+/// What many events share is not counted here: the switchboard, every five seconds. The sender's rate costs one write,
+/// unless its container has drawn ahead.
+#[tokio::test]
+async fn the_happy_path_reads_nothing_and_writes_to_the_ledger_alone() {
+    for n in 1..=4 {
+        let world = World::with(flows_with(|yaml| effects(&yaml, n, "native")));
+        accepted(&world).await;
+        world.poll().await;
+        let (before, written, drawn) = (asked_of_others(&world), world.ledger.writes(), world.limits.writes());
+        let id = world.post(&lead_of("evt_2", "ada@example.com")).await.expect("a good lead").id;
+        world.poll().await;
+        assert_eq!(asked_of_others(&world), before, "{n} effects");
+        assert_eq!(world.ledger.writes() - written, n + 2, "{n} effects");
+        assert!(world.limits.writes() - drawn <= 1, "{n} effects: the sender's rate alone");
+        assert_eq!(world.row(&id).await.state, State::Succeeded);
+    }
+}
+
 #[tokio::test]
 async fn a_transient_failure_is_tried_again_after_a_growing_delay() {
     let world = World::new();
