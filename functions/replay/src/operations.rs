@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::ledger::batch::{Batch, Filter};
-use shared::ledger::{Declined, Line, Row, SignOff};
+use shared::ledger::{Declined, Line, Row, SignOff, missing};
 use shared::operate::approval::{self, ApprovalAnswer, Question};
 use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
@@ -508,16 +508,17 @@ async fn resolve(
     let row = find(&*replay.records, id).await?;
     row_version::check(&row, Some(seen))?;
     let effect = name_in_row(replay, &row, effect);
+    let required = replay.flows.required_results(&row.flow, &effect);
     let happened = match verdict {
         EffectVerdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
             return Err(decline(format!(
                 "the result has more than {MAX_RESULT} bytes: state the partner's id, not its record"
             )));
         }
-        EffectVerdict::Happened(result) => Some(with_needed_results(replay, &row, &effect, result)?),
+        EffectVerdict::Happened(result) => Some(complete(result, &required)?),
         EffectVerdict::DidNotHappen => None,
     };
-    let next = row.clone().resolved(&effect, happened, sign_off, replay.clock.now())?;
+    let next = row.clone().resolved(&effect, happened, &required, sign_off, replay.clock.now())?;
     replay.records.replace(Some(&row), &next).await?;
     info!(event = %id, effect, by = sign_off.by, "an effect was resolved");
     Ok(view::page(&next, None))
@@ -531,16 +532,11 @@ fn name_in_row(replay: &Replay, row: &Row, effect: &str) -> String {
 }
 
 /// The result that an operator states, if it has what the effects after it need.
-fn with_needed_results(replay: &Replay, row: &Row, effect: &str, result: Value) -> Result<Value, Failure> {
-    let flow = replay.flows.flow(&row.flow);
-    let effect = flow.and_then(|flow| flow.effects.iter().find(|known| known.names().any(|name| name == effect)));
-    let needed = effect.into_iter().flat_map(|effect| &effect.result).filter(|(_, at)| !at.optional);
-    let missing: Vec<&str> =
-        needed.map(|(name, _)| name.as_str()).filter(|name| result.get(name).is_none_or(Value::is_null)).collect();
+fn complete(result: Value, required: &[&str]) -> Result<Value, Failure> {
+    let missing = missing(&result, required).join("`, `");
     if missing.is_empty() {
         return Ok(result);
     }
-    let missing = missing.join("`, `");
     Err(decline(format!(
         "the result lacks `{missing}`: state what the effects after it need, from the partner's records"
     )))

@@ -310,6 +310,11 @@ impl Effect {
         self.was.iter().chain([&self.id]).map(String::as_str)
     }
 
+    /// The names of results without which the effect is not done.
+    pub fn required_results(&self) -> impl Iterator<Item = &str> {
+        self.result.iter().filter(|(_, at)| !at.optional).map(|(name, _)| name.as_str())
+    }
+
     /// The names of the effect's results.
     pub fn results(&self) -> impl Iterator<Item = &str> {
         let own: &[&str] = match self.action {

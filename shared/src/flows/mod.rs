@@ -109,6 +109,13 @@ impl Flows {
         self.flows.get(name)
     }
 
+    /// The names of results that an effect of this flow must have, by any name that the effect has or had.
+    pub fn required_results(&self, flow: &str, effect: &str) -> Vec<&str> {
+        let known = |known: &&Effect| known.names().any(|name| name == effect);
+        let effect = self.flow(flow).and_then(|flow| flow.effects.iter().find(known));
+        effect.into_iter().flat_map(Effect::required_results).collect()
+    }
+
     /// How long an event of this flow is remembered after it is settled.
     pub fn remembered(&self, flow: &str) -> SettledRetention {
         self.flow(flow).map_or(UNSETTLED_RETENTION.into(), Flow::retention)

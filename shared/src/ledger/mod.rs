@@ -48,7 +48,7 @@ pub use call_error::{CallError, Clue};
 pub use dead_reason::{Death, Reason};
 pub use lease::{Claim, Closed, Lease, NotClaimed};
 pub use next_step::{Next, WORKER_LOST};
-pub use parked::{Declined, SHARDS, SignOff};
+pub use parked::{Declined, SHARDS, SignOff, missing};
 pub use row::{Ask, Doubt, Entry, Moment, Noop, Progress, Row, State};
 pub use spared::pause_after;
 pub use store::{Admission, Admissions, Claims, Lines, Records, Rows};

@@ -209,15 +209,17 @@ impl Row {
         (self.wake, self.wait, self.place) = (0, None, None);
     }
 
-    /// The row with an operator's verdict on an effect. The row stays dead: a replay goes on from there.
+    /// The row with an operator's verdict on an effect that must have these `required` results. The row stays dead: a
+    /// replay goes on from there.
     pub fn resolved(
         mut self,
         effect: &str,
         happened: Option<Value>,
+        required: &[&str],
         sign_off: SignOff<'_>,
         now: Timestamp,
     ) -> Result<Self, Declined> {
-        self.may_resolve(effect, happened.is_some())?;
+        self.may_resolve(effect, happened.is_some(), required)?;
         let verdict = if happened.is_some() { "happened" } else { "did not happen" };
         let progress = match happened {
             Some(result) => Progress::Done { result },
@@ -236,8 +238,9 @@ impl Row {
     /// Whether an operator may know better about an effect than the ledger; the error says why not.
     ///
     /// Of a call in doubt an operator may say either. Of one that surely failed, that it happened after all: the partner
-    /// or a human did it another way. Of one that is done without a result, what the result is.
-    pub fn may_resolve(&self, effect: &str, happened: bool) -> Result<(), Declined> {
+    /// or a human did it another way. Of one that is done without a result, or without one of those `required`, what the
+    /// result is.
+    pub fn may_resolve(&self, effect: &str, happened: bool, required: &[&str]) -> Result<(), Declined> {
         let id = &self.id;
         let declined = |why: String| Err(Declined(format!("there is nothing to resolve: {why}")));
         if self.state != State::Dead {
@@ -247,7 +250,7 @@ impl Row {
             None => declined(format!("`{effect}` of {id} was never tried; a replay does it")),
             // An intent without an outcome is as unknown as a call without an answer.
             Some(entry) if entry.in_doubt() => Ok(()),
-            Some(Entry { progress: Progress::Done { result }, .. }) if !has_values(result) && happened => Ok(()),
+            Some(Entry { progress: Progress::Done { result }, .. }) if lacks(result, required) && happened => Ok(()),
             Some(Entry { progress: Progress::Failed { .. }, .. }) if happened => Ok(()),
             Some(Entry { progress: Progress::Failed { .. }, .. }) => {
                 declined(format!("the ledger knows that `{effect}` of {id} did not happen; a replay does it"))
@@ -324,10 +327,15 @@ impl Row {
     }
 }
 
-/// Whether a kept result has anything in it.
-fn has_values(result: &Value) -> bool {
+/// Whether a kept result has nothing in it, or lacks what is required of it.
+fn lacks(result: &Value, required: &[&str]) -> bool {
     match result {
-        Value::Object(fields) => !fields.is_empty(),
-        other => !other.is_null(),
+        Value::Object(fields) => fields.is_empty() || !missing(result, required).is_empty(),
+        other => other.is_null(),
     }
+}
+
+/// The names that a result lacks.
+pub fn missing<'n>(result: &Value, required: &[&'n str]) -> Vec<&'n str> {
+    required.iter().copied().filter(|name| result.get(name).is_none_or(Value::is_null)).collect()
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use replay::handle;
 use serde_json::{Value, json};
 use shared::base::id::EventId;
+use shared::base::machine::Clock;
 use shared::flows::Flows;
-use shared::ledger::{Reason, State};
+use shared::ledger::{Death, Reason, State};
 use shared::model::Script;
 
 use super::effects::{accepted, asked, reason, replace_effects};
@@ -549,4 +550,36 @@ async fn an_enrichment_is_read_by_the_declared_table_first() {
     let id = accepted(&world).await;
     world.poll().await;
     assert_eq!((world.row(&id).await.state, asked(&world).len()), (State::Succeeded, 2));
+}
+
+/// A version that needs more of a result than the one that called did not have it kept.
+#[tokio::test]
+async fn a_result_that_lacks_a_needed_name_is_an_operators_to_state() {
+    let mut world = world("guarantee: none", "");
+    world.partners.script([Script::Status(200)]);
+    let id = accepted(&world).await;
+    world.drain().await;
+    let mut row = world.row(&id).await;
+    assert_eq!(row.results()["a"], json!({"id": "id_1"}));
+    let death =
+        Death { reason: Reason::Template, effect: None, error: "no `url`".into(), attempts: 1, at: row.queued_at };
+    (row.state, row.death) = (State::Dead, Some(death));
+    world.ledger.overwrite(&row.park(world.clock.now()));
+    let declined = resolved(&world, &id, json!({"happened": {"id": "id_1"}})).await["error"].to_string();
+    assert!(declined.contains("`a` of") && declined.contains("is done"), "it lacks nothing: {declined}");
+
+    let mut files = files();
+    files[2].text = replace_effects(&files[2].text, &[("a", "guarantee: none")])
+        .replace("result: {id: /id}", "result: {id: /id, url: /url, note: {at: /note, optional: true}}");
+    world.replay.flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+    let declined = resolved(&world, &id, json!({"happened": {"id": "id_1"}})).await["error"].to_string();
+    assert!(declined.contains("the result lacks `url`"), "{declined}");
+    let declined = resolved(&world, &id, json!("did_not_happen")).await["error"].to_string();
+    assert!(declined.contains("is done"), "what is done stays done: {declined}");
+    let stated = json!({"id": "id_1", "url": "https://crm.example.com/1"});
+    let row = world.row(&id).await;
+    let said = json!({"op": "resolve", "id": id, "effect": "a", "verdict": {"happened": stated}, "by": "ada",
+        "reason": "saw it", "version": format!("{}.{}", row.epoch, row.step)});
+    assert_eq!(handle(&world.replay, said).await["effects"]["a"]["result"], stated);
+    assert_eq!(world.row(&id).await.results()["a"], stated);
 }

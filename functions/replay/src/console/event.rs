@@ -129,7 +129,7 @@ fn effects(console: &Console<'_>, call: &WidgetCall, row: &Row, now: Timestamp) 
         )
     };
     let lines: Html = row.effects.iter().map(line).collect();
-    let resolvable = row.effects.keys().any(|effect| row.may_resolve(effect, true).is_ok());
+    let resolvable = row.effects.keys().any(|effect| may_resolve(console, row, effect, true));
     let result = (console.access == Access::Operate && resolvable).then(|| {
         let field = parts::field("if it happened, its result", "result", r#"{"crm_id": "…"}"#, call.field("result"));
         html(r#"<form class="sign">{}</form>"#, &[&field])
@@ -156,7 +156,7 @@ fn came_to(console: &Console<'_>, progress: &Progress) -> Option<String> {
 /// The verdicts on an effect that an operator may know better about.
 fn verdicts(console: &Console<'_>, row: &Row, effect: &str) -> Html {
     let verdict = |(label, verdict, happened): (&'static str, &str, bool)| {
-        row.may_resolve(effect, happened).ok()?;
+        may_resolve(console, row, effect, happened).then_some(())?;
         let params = json!({"op": "resolve", "id": row.id, "effect": effect, "verdict": verdict, "version": row_version::of(row)});
         Some(parts::button(
             console,
@@ -167,6 +167,11 @@ fn verdicts(console: &Console<'_>, row: &Row, effect: &str) -> Html {
     };
     let both = [("Happened", "happened", true), ("Did not happen", "did_not_happen", false)];
     both.into_iter().filter_map(verdict).collect()
+}
+
+fn may_resolve(console: &Console<'_>, row: &Row, effect: &str, happened: bool) -> bool {
+    let required = console.replay.flows.required_results(&row.flow, effect);
+    row.may_resolve(effect, happened, &required).is_ok()
 }
 
 fn history(row: &Row) -> Html {
