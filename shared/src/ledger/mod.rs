@@ -38,6 +38,8 @@ mod approval;
 mod parked;
 mod waiting;
 
+mod unquoted;
+
 pub mod batch;
 pub mod plan;
 
@@ -52,4 +54,5 @@ pub use parked::{Declined, SHARDS, SignOff, missing};
 pub use row::{Ask, Doubt, Entry, Moment, Noop, Progress, Row, State};
 pub use spared::pause_after;
 pub use store::{Admission, Admissions, Claims, Lines, Records, Rows};
+pub use unquoted::unquoted;
 pub use waiting::{InLine, Line, RESEND_AFTER, Wait, WaitsFor};

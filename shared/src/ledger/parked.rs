@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::unquoted::SAYS_NOT;
 use super::{Death, Entry, Noop, Progress, Reason, Row, State};
 use crate::arrival::event::Event;
 use crate::base::id::EventId;
@@ -223,7 +224,7 @@ impl Row {
         let verdict = if happened.is_some() { "happened" } else { "did not happen" };
         let progress = match happened {
             Some(result) => Progress::Done { result },
-            None => Progress::Failed { error: format!("{} says that it did not happen", sign_off.by) },
+            None => Progress::Failed { error: format!("{}{SAYS_NOT}", sign_off.by) },
         };
         if let Some(entry) = self.effects.get_mut(effect) {
             (entry.doubtful, entry.happened) = (false, false);

@@ -314,6 +314,35 @@ async fn who_may_only_look_sees_the_shape_of_a_result() {
     assert!(operated.contains("SAVE-40-ADA"), "an operator compares it with the partner's records: {operated}");
 }
 
+/// What a partner says of an error, and why an operator did what, may name people.
+#[tokio::test]
+async fn who_may_only_look_sees_no_word_of_partners_and_operators() {
+    let world = World::without_breaker();
+    let said = json!({"code": "E17", "message": "Turing is blocked"});
+    world.partners.script([Script::Body(422, Some(said.clone())), Script::Body(422, Some(said))]);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    world.park().await;
+    let replay = json!({"op": "replay", "id": id, "by": "grace", "reason": "Hopper telephoned"});
+    assert_eq!(replay::handle(&world.replay, replay).await["state"], "queued");
+    world.drain().await;
+    world.park().await;
+    let mut row = world.row(&id).await;
+    row.ask = Some(Ask { hash: "h".into(), until: NOW, approved_by: Some("grace".into()) });
+    row.history.push(Moment { at: NOW, what: "crm 1: credentials rejected: answered 401: Turing left".into() });
+    world.ledger.put_aside(&row);
+    world.ledger.overwrite(&row);
+    for params in [json!({"page": "event", "id": id}), json!({"page": "list"})] {
+        let operated = call(&world, Access::Operate, params.clone(), json!({})).await;
+        assert!(operated.contains("Turing is blocked"), "an operator sees it: {operated}");
+        let seen = call(&world, Access::Read, params, json!({})).await;
+        assert!(seen.contains("answered 422"), "a viewer sees what came back: {seen}");
+        for word in ["Turing", "Hopper", "grace"] {
+            assert!(!seen.contains(word), "{word}: {seen}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_is_resolved_with_what_came_of_it() {
     let world = World::new();

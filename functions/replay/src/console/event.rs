@@ -29,8 +29,8 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
             &facts(console, &row, now),
             &preview,
             &effects(console, call, &row, now),
-            &history(&row),
-            &earlier_events(&earlier, now),
+            &history(console, &row),
+            &earlier_events(console, &earlier, now),
         ],
     ))
 }
@@ -80,12 +80,13 @@ fn facts(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
     if let Some(death) = &row.death {
         facts.push(("reason", Box::new(death.reason.as_str())));
         facts.push(("effect", Box::new(death.effect.clone())));
-        facts.push(("error", Box::new(death.error.clone())));
+        facts.push(("error", Box::new(console.line(&death.error))));
         facts.push(("attempts", Box::new(death.attempts)));
     }
     if let Some(ask) = &row.ask {
         facts.push(("asked until", Box::new(ask.until.to_string())));
-        facts.push(("approved by", Box::new(ask.approved_by.clone())));
+        let approved_by = ask.approved_by.as_ref().filter(|_| console.access == Access::Operate);
+        facts.push(("approved by", Box::new(approved_by.cloned())));
     }
     if let Some(wait) = row.wait.as_ref().filter(|_| row.state == State::Waiting) {
         facts.push(("waits for", Box::new(format!("{}: {}", wait.on, wait.why))));
@@ -149,7 +150,7 @@ fn came_to(console: &Console<'_>, progress: &Progress) -> Option<String> {
             Access::Operate => result.to_string(),
             Access::Read => mask_result(result).to_string(),
         }),
-        other => other.error().map(str::to_owned),
+        other => other.error().map(|error| console.line(error)),
     }
 }
 
@@ -174,23 +175,28 @@ fn may_resolve(console: &Console<'_>, row: &Row, effect: &str, happened: bool) -
     row.may_resolve(effect, happened, &required).is_ok()
 }
 
-fn history(row: &Row) -> Html {
-    html("<h3>History</h3>{}", &[&moments(row)])
+fn history(console: &Console<'_>, row: &Row) -> Html {
+    html("<h3>History</h3>{}", &[&moments(console, row)])
 }
 
-fn moments(row: &Row) -> Html {
+fn moments(console: &Console<'_>, row: &Row) -> Html {
     let moments = row.history.iter();
     let lines: Html = moments
-        .map(|moment| html(r#"<tr><td>{}</td><td class="text">{}</td></tr>"#, &[&moment.at.to_string(), &moment.what]))
+        .map(|moment| {
+            html(
+                r#"<tr><td>{}</td><td class="text">{}</td></tr>"#,
+                &[&moment.at.to_string(), &console.line(&moment.what)],
+            )
+        })
         .collect();
     html(r#"<table class="history">{}</table>"#, &[&lines])
 }
 
 /// The events that had the same key before, for as long as their flow keeps them. Nothing can be done about them.
-fn earlier_events(earlier: &[Row], now: Timestamp) -> Html {
+fn earlier_events(console: &Console<'_>, earlier: &[Row], now: Timestamp) -> Html {
     let event = |row: &Row| {
         let (badge, received) = (parts::badge(row.state), parts::ago(now, row.received_at));
-        html("<p>{} received {}</p>{}", &[&badge, &received, &moments(row)])
+        html("<p>{} received {}</p>{}", &[&badge, &received, &moments(console, row)])
     };
     let events: Html = earlier.iter().map(event).collect();
     if earlier.is_empty() { events } else { html("<h3>Earlier events of the same key</h3>{}", &[&events]) }

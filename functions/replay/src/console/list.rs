@@ -74,7 +74,7 @@ fn line(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
             &parts::badge(row.state),
             &reason_of(row),
             &death.and_then(|death| death.effect.clone()),
-            &death.map(|death| death.error.clone()),
+            &death.map(|death| console.line(&death.error)),
             &death.map(|death| death.attempts),
             &row.replay,
             &row.listed_at.map(|at| parts::ago(now, at)),

@@ -21,6 +21,7 @@ mod switches;
 use std::str::FromStr;
 
 use serde_json::{Value, json};
+use shared::ledger::unquoted;
 
 pub(crate) use call::WidgetCall;
 use html::{Html, html};
@@ -60,6 +61,16 @@ pub struct Console<'a> {
     pub endpoint: &'a str,
     /// The caller's name, where Lambda knows it.
     pub caller: Option<&'a str>,
+}
+
+impl Console<'_> {
+    /// A line of the history or an error, as this console may show it. Partners and operators may name people in it.
+    fn line(&self, line: &str) -> String {
+        match self.access {
+            Access::Operate => line.to_owned(),
+            Access::Read => unquoted(line),
+        }
+    }
 }
 
 /// The widget's description, in Markdown.
