@@ -78,6 +78,39 @@ fn a_check_says_by_its_exit_code_what_it_found() {
     assert_eq!(places, [json!(["sources.yaml", 3, 14]), json!(["flows/leads.yaml", 48, 17])], "all at once");
 }
 
+/// What an answer means decides whether an effect happens twice: so a check prints the table in force.
+#[test]
+fn a_check_prints_what_answers_mean() {
+    let default = "done 200..299; retry 429; failed 400, 404..405, 410, 413, 415, 422; credentials rejected 401, 403; \
+                   in doubt all others";
+    let folder = repository("answers");
+    let path = folder.to_string_lossy().into_owned();
+    let checked = words(&ledgerline(&["flows", "check", &path]));
+    assert!(checked.ends_with(&format!("\nanswers to all calls\n  {default}\n")), "{checked}");
+    let as_json = || answer(&ledgerline(&["flows", "check", "--json", &path]));
+    assert_eq!(as_json(), json!({"problems": [], "answers": [], "default_answers": default}));
+
+    let table = "  answers:\n    - {status: 200..299, when: body.ok == true, means: done}\n    \
+                 - {status: [503, 520..522], means: retry}\n    - {status: 409, means: failed}\n";
+    edit(&folder.join("integrations.yaml"), "chat:\n", &format!("chat:\n{table}"));
+    edit(
+        &folder.join("flows/leads.yaml"),
+        "    needs: [crm]\n",
+        "    needs: [crm]\n    answers: [{status: 520, means: in_doubt}]\n",
+    );
+    let rows = [
+        "done where 200..299 and body.ok == true",
+        "retry 429, 503, 521..522; failed 400, 404..405, 409..410, 413, 415, 422; credentials rejected 401, 403; \
+         in doubt all others",
+    ];
+    let checked = words(&ledgerline(&["flows", "check", &path]));
+    let told =
+        format!("\nanswers to leads/notify\n  {}\n  {}\n\nanswers to all other calls\n  {default}\n", rows[0], rows[1]);
+    assert!(checked.ends_with(&told), "{checked}");
+    let table = json!({"flow": "leads", "effect": "notify", "answers": rows});
+    assert_eq!(as_json(), json!({"problems": [], "answers": [table], "default_answers": default}));
+}
+
 #[test]
 fn a_source_that_anybody_could_pass_for_is_for_local_development() {
     let folder = repository("unsigned");

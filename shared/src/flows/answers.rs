@@ -219,18 +219,15 @@ impl Flows {
             let judged = SUCCESS.contains(status) && (graphql || self.answer_rules(effect).any(judges_success));
             rule.map_or_else(|| if judged { Meaning::InDoubt } else { default_meaning(*status) }, |rule| rule.means)
         };
-        let meanings = [Meaning::Done, Meaning::Retry, Meaning::Failed, Meaning::CredentialsRejected];
-        let listed = meanings.into_iter().filter_map(|meaning| {
-            let ranges = ranges((100..=599).filter(|status| by_status(status) == meaning));
-            (!ranges.is_empty()).then(|| format!("{} {}", meaning.as_str(), ranges.join(", ")))
-        });
-        let by_status = listed.chain(["in doubt all others".to_owned()]).collect::<Vec<_>>().join("; ");
-        conditional.chain(judged_by_data).chain([by_status]).collect()
+        conditional.chain(judged_by_data).chain([told_by_status(by_status)]).collect()
     }
 
-    /// Whether any row is declared for an effect's call.
-    pub fn declares_answers(&self, effect: &Effect) -> bool {
-        self.answer_rules(effect).next().is_some()
+    /// The table in force for an effect's call, where that is not the default.
+    pub fn own_answers(&self, effect: &Effect) -> Option<Vec<String>> {
+        effect.integration()?;
+        let rows = self.answers_in_force(effect);
+        let is_declared = self.answer_rules(effect).next().is_some();
+        (is_declared || rows != [default_answers()]).then_some(rows)
     }
 
     /// The rows for an effect's call, in the order in which they are asked.
@@ -275,6 +272,21 @@ fn judges_success(rule: &AnswerRule) -> bool {
 
 fn ranges_of(statuses: &Statuses) -> String {
     ranges((100..=599).filter(|status| statuses.contain(*status))).join(", ")
+}
+
+/// The table of a call for which nothing is declared, in words.
+pub fn default_answers() -> String {
+    told_by_status(|status| default_meaning(*status))
+}
+
+/// Each meaning with its statuses, in words.
+fn told_by_status(meaning_of: impl Fn(&u16) -> Meaning) -> String {
+    let meanings = [Meaning::Done, Meaning::Retry, Meaning::Failed, Meaning::CredentialsRejected];
+    let listed = meanings.into_iter().filter_map(|meaning| {
+        let ranges = ranges((100..=599).filter(|status| meaning_of(status) == meaning));
+        (!ranges.is_empty()).then(|| format!("{} {}", meaning.as_str(), ranges.join(", ")))
+    });
+    listed.chain(["in doubt all others".to_owned()]).collect::<Vec<_>>().join("; ")
 }
 
 /// What the answers to an invocation mean.

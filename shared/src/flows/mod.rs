@@ -49,7 +49,7 @@ use serde_json::Value;
 
 pub use answers::{
     AnswerExpression, AnswerPlace, AnswerRule, LookedUpCall, Meaning, PartnerAnswer, Reading, ResultAt, RetryAfterAt,
-    Statuses, default_meaning,
+    Statuses, default_answers, default_meaning,
 };
 pub use approval::{Approval, Channel};
 pub use auth::{

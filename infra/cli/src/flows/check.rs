@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use shared::flows::{File, Flows, Problems};
+use shared::flows::{File, Flows, Problems, default_answers};
 
 use crate::args::parse_duration;
 use crate::{CommandExit, flows_folder, output};
@@ -104,21 +104,21 @@ fn success(flows: &Flows, files: usize) -> String {
     format!("{} in {flows}, {files}\n", output::styled(output::GOOD, "no problems"))
 }
 
-/// The tables of answers in force, of the effects that have rows declared. All others have the default.
+/// The tables of answers in force: those that are not the default, and in one line the default.
 fn answers(flows: &Flows) -> String {
     let mut text = String::new();
     for (flow, effect, rows) in tables(flows) {
         text += &format!("\n{}\n", output::styled(output::BOLD, format!("answers to {flow}/{effect}")));
         text.extend(rows.iter().map(|row| format!("  {row}\n")));
     }
-    text
+    let all = if text.is_empty() { "answers to all calls" } else { "answers to all other calls" };
+    text + &format!("\n{}\n  {}\n", output::styled(output::BOLD, all), default_answers())
 }
 
-/// The flow, the effect and the table of each effect whose partner's answers have declared meanings.
+/// The flow, the effect and the table of each effect whose partner's answers do not have the default meanings.
 fn tables(flows: &Flows) -> impl Iterator<Item = (&str, &str, Vec<String>)> {
     let effects = flows.all().flat_map(|flow| flow.effects.iter().map(move |effect| (flow, effect)));
-    let declared = effects.filter(|(_, effect)| flows.declares_answers(effect));
-    declared.map(|(flow, effect)| (flow.name.as_str(), effect.id.as_str(), flows.answers_in_force(effect)))
+    effects.filter_map(|(flow, effect)| Some((flow.name.as_str(), effect.id.as_str(), flows.own_answers(effect)?)))
 }
 
 fn as_json(checked: &Result<Flows, Problems>) -> Value {
@@ -126,5 +126,6 @@ fn as_json(checked: &Result<Flows, Problems>) -> Value {
     let tables = checked.iter().flat_map(tables);
     let tables: Vec<Value> =
         tables.map(|(flow, effect, rows)| json!({"flow": flow, "effect": effect, "answers": rows})).collect();
-    json!({ "problems": output::problems_as_json(problems), "answers": tables })
+    let default = default_answers();
+    json!({ "problems": output::problems_as_json(problems), "answers": tables, "default_answers": default })
 }
