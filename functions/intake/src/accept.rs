@@ -212,12 +212,13 @@ impl Context<'_> {
     /// Only the path or signed content chooses the flow; an unsigned header never does. Where both name a type they
     /// must agree: the path is not signed, and one captured body would be two events at two paths.
     fn route(&self, document: &ParsedBody) -> Result<&Flow, Rejection> {
-        let signed = self.source()?.type_at.of(&document.body).and_then(Value::as_str);
+        let type_at = &self.source()?.type_at;
+        let signed = type_at.of(&document.body).and_then(Value::as_str);
         let by_path = self.delivery.event_type.as_deref();
         if let (Some(by_path), Some(signed)) = (by_path, signed)
             && by_path != signed
         {
-            return Err(Rejection::TypeMismatch);
+            return Err(Rejection::TypeMismatch(type_at.pointer()));
         }
         let event_type = by_path.or(signed).ok_or(Rejection::UnknownType)?;
         self.intake.flows.route(&self.delivery.source, event_type).ok_or(Rejection::UnknownType)

@@ -53,7 +53,7 @@ impl ProblemDetails {
                 (415, "unsupported-media-type", "Unsupported form", "Send JSON, or CloudEvents 1.0 as JSON.")
             }
             Rejection::UnknownType => (422, "unknown-type", "Unknown event type", "No flow takes events of this type."),
-            Rejection::TypeMismatch => (
+            Rejection::TypeMismatch(_) => (
                 422,
                 "type-mismatch",
                 "Types differ",
@@ -116,6 +116,9 @@ impl ProblemDetails {
             Rejection::Invalid(violations) => body["errors"] = json!(violations),
             Rejection::Unkeyed(KeyError::NotPlain(field) | KeyError::NoMoment(field)) => {
                 body["errors"] = json!([{"pointer": format!("/{}", field.replace('.', "/")), "rule": "key"}]);
+            }
+            Rejection::TypeMismatch(pointer) => {
+                body["errors"] = json!([{"pointer": pointer, "rule": "path"}]);
             }
             _ => (),
         }

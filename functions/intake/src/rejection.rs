@@ -31,9 +31,9 @@ pub enum Rejection {
     /// No flow takes events of this type.
     #[error("no flow takes it")]
     UnknownType,
-    /// The path names another type than the signed body.
+    /// The path names another type than the signed body does at this pointer.
     #[error("the path and the signed body name different types")]
-    TypeMismatch,
+    TypeMismatch(String),
     /// The flow does not know this version of its schema.
     #[error("unknown version")]
     UnknownVersion,

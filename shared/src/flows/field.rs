@@ -18,6 +18,12 @@ impl Field {
         self.0.iter().try_fold(value, |value, name| value.get(name))
     }
 
+    /// The place as a JSON pointer.
+    pub fn pointer(&self) -> String {
+        let step = |name: &String| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        self.0.iter().map(step).collect()
+    }
+
     /// The steps of the path, from the outside in.
     pub(crate) fn steps(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
@@ -76,6 +82,12 @@ mod tests {
         assert_eq!(field("data.email").of(&event), Some(&json!("a@example.com")));
         assert_eq!(field("data.phone").of(&event), None);
         assert_eq!(field("data.email.more").of(&event), None);
+    }
+
+    #[test]
+    fn is_a_pointer_too() {
+        assert_eq!(field("data.email").pointer(), "/data/email");
+        assert_eq!(field("a/b.c~d").pointer(), "/a~1b/c~0d");
     }
 
     #[test]

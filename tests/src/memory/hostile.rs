@@ -40,6 +40,9 @@ async fn each_is_answered_clearly_and_changes_nothing() {
         assert_eq!((answer.status, answer.problem()), (status, problem), "{name}: {}", answer.body);
         assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{name}");
         assert_eq!(answer.body["trace_id"].as_str().map(str::len), Some(32), "{name}");
+        if problem == "type-mismatch" {
+            assert_eq!(answer.body["errors"], json!([{"pointer": "/type", "rule": "path"}]), "{name}");
+        }
     }
     assert_eq!(world.ledger.writes(), 0, "the ledger is untouched");
     assert_eq!(world.events.depth(), 0, "the queue is untouched");

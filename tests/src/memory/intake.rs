@@ -123,7 +123,7 @@ async fn a_refusal_changes_nothing() {
         (
             "another type by path",
             Delivery { event_type: Some("lead.deleted".into()), ..good() },
-            Rejection::TypeMismatch,
+            Rejection::TypeMismatch("/type".into()),
         ),
         ("no email", signed(&no_email, now), Rejection::Invalid(vec![violation("/data", "required")])),
     ] {
