@@ -6,14 +6,14 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::event::Event;
-use shared::arrival::invalid::InvalidBody;
+use shared::arrival::invalid::{self, InvalidBody, NoEvent};
 use shared::arrival::key::{self, Names};
 use shared::arrival::secrets::Secrets;
 use shared::arrival::window::{self, Sighting, Windows};
 use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::flows::contract::{Contracts, Unfit};
+use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows, IdAt, OnInvalid, Source};
 use shared::ledger::queue::Queue;
 use shared::ledger::{Admission, Admissions, Reason, Row, Rows};
@@ -144,16 +144,18 @@ impl Context<'_> {
         let id = self.provider_id(&document);
         let (idempotency_key, in_batch) = (self.delivery.headers.get("idempotency-key"), self.in_batch);
         let names = Names { id: id.as_deref(), idempotency_key, in_batch };
-        let (version, payload) = match self.intake.contracts.admit(flow, document.body) {
-            Ok(fit) => fit,
-            Err(unfit) if flow.on_invalid == OnInvalid::Park => {
+        // What fits its schema is trimmed. What is parked is kept whole.
+        let whole = (flow.on_invalid == OnInvalid::Park).then(|| document.body.clone());
+        let event = invalid::event_of(&self.intake.contracts, flow, document.body, names, self.now, self.trace.clone());
+        let (event, sighting) = match (event, whole) {
+            (Err(why), Some(body)) if why.is_of_shape() => {
                 // No schema could make an event of it that lacks the names of its key.
                 key::check_names(flow, names)?;
-                return self.park(flow, unfit, names, &document.changed, standing).await;
+                let event = InvalidBody::new(body, names).into_event(flow, self.now, self.trace.clone());
+                return self.park(flow, event, &why, &document.changed, standing).await;
             }
-            Err(unfit) => return Err(unfit.why.into()),
+            (event, _) => event?,
         };
-        let (event, sighting) = Event::sighted(flow, version, payload, names, self.now, self.trace.clone())?;
         storable::check(&event, &document.changed, self.delivery.body.len())?;
         let event = self.placed(event, sighting).await?;
         let row = Row::admitted(&event, self.now);
@@ -174,14 +176,13 @@ impl Context<'_> {
     async fn park(
         &self,
         flow: &Flow,
-        unfit: Unfit,
-        names: Names<'_>,
+        event: Event,
+        why: &NoEvent,
         changed: &[String],
         standing: Option<Decision>,
     ) -> Result<Admitted, Rejection> {
-        let event = InvalidBody::new(unfit.event, names).into_event(flow, self.now, self.trace.clone());
         storable::check_invalid(&event, changed, self.delivery.body.len())?;
-        let row = Row::invalid(&event, unfit.why.to_string(), self.now);
+        let row = Row::invalid(&event, why.to_string(), self.now);
         let new = self.intake.ledger.admit_parked(&row, &event, self.now).await?;
         if new {
             self.intake.metrics.put(&Fact::Dead(&flow.name, Reason::Invalid));

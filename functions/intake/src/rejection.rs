@@ -1,5 +1,6 @@
 //! Rejections of deliveries and events.
 
+use shared::arrival::invalid::NoEvent;
 use shared::arrival::key::KeyError;
 use shared::arrival::signature::Rejected;
 use shared::arrival::window::NotAnchored;
@@ -65,6 +66,16 @@ impl From<Misfit> for Rejection {
         match why {
             Misfit::UnknownVersion => Rejection::UnknownVersion,
             Misfit::Broken(violations) => Rejection::Invalid(violations),
+        }
+    }
+}
+
+impl From<NoEvent> for Rejection {
+    fn from(why: NoEvent) -> Self {
+        match why {
+            NoEvent::Misfit(why) => why.into(),
+            NoEvent::Unkeyed(why) => why.into(),
+            NoEvent::Unreadable => Rejection::Malformed,
         }
     }
 }

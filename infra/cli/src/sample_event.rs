@@ -46,7 +46,7 @@ impl SampleEvent {
     /// The event that the intake would make of it for a flow: validated, trimmed, keyed.
     pub(crate) fn event(&self, flow: &Flow, flows: &Flows, now: Timestamp) -> Result<Event, NotAccepted> {
         let admitted = Contracts::of_flow(flow).admit(flow, self.body.clone());
-        let (version, payload) = admitted.map_err(|unfit| NotAccepted(unfit.why.to_string()))?;
+        let (version, payload) = admitted.map_err(|why| NotAccepted(why.to_string()))?;
         let id = self.id(flow, flows);
         let made = Event::new(flow, version, payload, self.names(id.as_deref()), now, Trace::start(0, 0, 0));
         made.map_err(|error| NotAccepted(error.to_string()))

@@ -25,9 +25,9 @@ pub struct InvalidBody {
     in_batch: Option<u32>,
 }
 
-/// The reason why a parked event is still not one that its flow takes.
+/// The reason why a body is no event of its flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StillInvalid {
+pub enum NoEvent {
     /// The flow does not take its shape.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -37,6 +37,26 @@ pub enum StillInvalid {
     /// What is kept is no such body.
     #[error("what is kept of the event cannot be read")]
     Unreadable,
+}
+
+impl NoEvent {
+    /// Whether a flow could take the body in another version: by its schema, or by what its key makes of it.
+    pub fn is_of_shape(&self) -> bool {
+        matches!(self, NoEvent::Misfit(_) | NoEvent::Unkeyed(KeyError::NotPlain(_) | KeyError::NoMoment(_)))
+    }
+}
+
+/// The event of a body by its flow's schema and key, and its place in time, where its key has a window.
+pub fn event_of(
+    contracts: &Contracts,
+    flow: &Flow,
+    body: Value,
+    names: Names<'_>,
+    received_at: Timestamp,
+    trace: Trace,
+) -> Result<(Event, Option<Sighting>), NoEvent> {
+    let (version, payload) = contracts.admit(flow, body)?;
+    Ok(Event::sighted(flow, version, payload, names, received_at, trace)?)
 }
 
 impl InvalidBody {
@@ -82,12 +102,10 @@ impl InvalidBody {
 
     /// The event that a parked one stands for, if its flow takes it by now, and its place in time, where its key has a
     /// window. It was received when the parked one was.
-    pub fn fitted(parked: &Event, flow: &Flow) -> Result<(Event, Option<Sighting>), StillInvalid> {
-        let kept: InvalidBody = serde_json::from_value(parked.payload.clone()).map_err(|_| StillInvalid::Unreadable)?;
-        let admitted = Contracts::of_flow(flow).admit(flow, kept.body.clone());
-        let (version, payload) = admitted.map_err(|unfit| unfit.why)?;
-        let InvalidBody { id, idempotency_key, in_batch, .. } = &kept;
-        let names = Names { id: id.as_deref(), idempotency_key: idempotency_key.as_deref(), in_batch: *in_batch };
-        Ok(Event::sighted(flow, version, payload, names, parked.received_at, parked.trace.clone())?)
+    pub fn fitted(parked: &Event, flow: &Flow) -> Result<(Event, Option<Sighting>), NoEvent> {
+        let kept: InvalidBody = serde_json::from_value(parked.payload.clone()).map_err(|_| NoEvent::Unreadable)?;
+        let InvalidBody { body, id, idempotency_key, in_batch } = kept;
+        let names = Names { id: id.as_deref(), idempotency_key: idempotency_key.as_deref(), in_batch };
+        event_of(&Contracts::of_flow(flow), flow, body, names, parked.received_at, parked.trace.clone())
     }
 }

@@ -42,22 +42,13 @@ impl Contracts {
     }
 
     /// The version of the schema that an event of this flow means, and what that schema lists of the event.
-    pub fn admit(&self, flow: &Flow, event: Value) -> Result<(u32, Value), Unfit> {
+    pub fn admit(&self, flow: &Flow, event: Value) -> Result<(u32, Value), Misfit> {
         let contract = |version| Some((version, self.0.get(&(flow.name.clone(), version))?));
         match flow.version_of(&event).and_then(contract) {
             Some((version, contract)) => Ok((version, contract.admit(event)?)),
-            None => Err(Unfit { event, why: Misfit::UnknownVersion }),
+            None => Err(Misfit::UnknownVersion),
         }
     }
-}
-
-/// An event whose shape its flow does not take, given back with the reason.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unfit {
-    /// The event, as it came.
-    pub event: Value,
-    /// The reason.
-    pub why: Misfit,
 }
 
 /// The reason why a flow does not take the shape of an event. In words it names places and rules, and no value.
@@ -137,12 +128,12 @@ impl Contract {
 
     /// Checks an event and drops every field that the schema does not list: data that no flow needs
     /// never enters.
-    pub fn admit(&self, event: Value) -> Result<Value, Unfit> {
+    pub fn admit(&self, event: Value) -> Result<Value, Misfit> {
         let violations: Vec<SchemaViolation> =
             self.validator.iter_errors(&event).take(MAX_VIOLATIONS).map(violation).collect();
         match violations.is_empty() {
             true => Ok(trim(event, &[&self.schema], &self.schema)),
-            false => Err(Unfit { event, why: Misfit::Broken(violations) }),
+            false => Err(Misfit::Broken(violations)),
         }
     }
 }
@@ -261,8 +252,7 @@ mod tests {
             "properties": {"email": {"pattern": "@"}, "n": {"type": "integer"}}
         }));
         let event = json!({"email": "hunter2", "n": "three"});
-        let Unfit { event: given_back, why } = contract.admit(event.clone()).expect_err("broken rules");
-        assert_eq!(given_back, event);
+        let why = contract.admit(event).expect_err("broken rules");
         let Misfit::Broken(violations) = why else { panic!("{why}") };
         let mut found: Vec<_> = violations.iter().map(|v| (v.pointer.as_str(), v.rule.as_str())).collect();
         found.sort_unstable();
@@ -274,7 +264,7 @@ mod tests {
         let contract = contract(json!({"additionalProperties": {"type": "integer"}}));
         let event: Map<String, Value> =
             (0..7).map(|n| (format!("ada{n}@example.com"), json!("x"))).chain([("plain".into(), json!(1))]).collect();
-        let told = contract.admit(Value::Object(event)).expect_err("broken rules").why.to_string();
+        let told = contract.admit(Value::Object(event)).expect_err("broken rules").to_string();
         assert!(told.starts_with("the event does not match the schema: /a*** breaks `type`, "), "{told}");
         assert!(told.ends_with(", and 2 more") && !told.contains("example.com"), "{told}");
         let deep = Misfit::Broken(vec![SchemaViolation { pointer: "/name".repeat(500), rule: "type".into() }]);

@@ -143,6 +143,37 @@ async fn an_edited_repetition_does_not_take_the_replays_place() {
     assert_eq!(calls[0].1.json().expect("a body")["campaign"], 4711, "what the plan showed");
 }
 
+/// A field of the key that no two deliveries could agree on is a shape, too: the flow may key its events otherwise.
+#[tokio::test]
+async fn what_fits_the_schema_and_not_the_key_is_parked() {
+    const ID: &str = "event_id: {type: string, minLength: 1, maxLength: 128}";
+    let keyed = |name: &'static str| {
+        let of = move |yaml: String| {
+            let yaml =
+                yaml.replace(ID, "event_id: {}").replace("    - data.event_id\n", &format!("    - data.{name}\n"));
+            format!("{}\non_invalid: park\n", yaml.replace("/leads/{{ event.data.event_id }}", "/leads"))
+        };
+        flows_with(of)
+    };
+    let mut world = World::with(keyed("event_id"));
+    let mut nested = lead();
+    nested["data"]["event_id"] = json!({"shop": 1, "order": "secret-7"});
+    nested["data"]["iban"] = json!("GB33BUKB20201555555555");
+    let id = world.post(&nested).await.expect("it is parked").id;
+    let error = world.row(&id).await.death.expect("it is dead").error;
+    assert_eq!(error, "the event cannot be keyed: `data.event_id` must be a text, a whole number or a boolean");
+    let kept = world.ledger.payload(&id).expect("it is kept");
+    assert_eq!(kept.payload["body"]["data"]["iban"], nested["data"]["iban"], "whole");
+    assert!(replay(&world, &id).await.is_err_and(|why| why.contains("still invalid")));
+    deploy(&mut world, keyed("tenant"));
+    replay(&world, &id).await.expect("it has a key now");
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1);
+
+    let strict = World::with(flows_with(|yaml| yaml.replace(ID, "event_id: {}")));
+    assert!(strict.post(&nested).await.is_err(), "a flow that parks nothing rejects it");
+}
+
 /// The same body again sends what a crash left unsent.
 #[tokio::test]
 async fn the_same_delivery_again_sends_a_replay_that_was_cut_off() {

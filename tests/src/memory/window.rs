@@ -8,7 +8,7 @@ use intake::{Receipt, Rejection};
 use serde_json::{Value, json};
 use shared::arrival::key::KeyError;
 use shared::base::time::Timestamp;
-use shared::ledger::State;
+use shared::ledger::{Reason, State};
 
 use super::flows::{cart, shipped};
 use super::world::{World, flows_with};
@@ -123,12 +123,21 @@ async fn a_silly_moment_is_rejected_and_changes_nothing() {
     let ahead = |by: Duration| (NOW + by).to_string();
     let rejected = abandon(&world, &ahead(day + Duration::from_secs(1)), "cart_1").await;
     assert_eq!(rejected, Err(Rejection::Unkeyed(KeyError::MomentAhead)));
-    let rejected = abandon(&world, "soon", "cart_1").await;
-    assert_eq!(rejected, Err(Rejection::Unkeyed(KeyError::NoMoment("abandoned_at".into()))));
     assert_eq!((world.windows.writes(), world.ledger.writes(), world.events.depth()), (0, 0, 0));
     assert!(abandon(&world, &ahead(day), "cart_1").await.is_ok(), "a sender may take its own time for UTC");
     let now = abandon(&world, &NOW.to_string(), "cart_1").await.expect("a good cart");
     assert!(!now.replayed, "what is far ahead has nothing to do with it");
+}
+
+/// The flow parks a shape that it does not take, and leaves no anchor for it.
+#[tokio::test]
+async fn what_is_no_moment_is_parked() {
+    let world = shipped().await;
+    let id = abandon(&world, "soon", "cart_1").await.expect("it is parked").id;
+    let death = world.row(&id).await.death.expect("it is dead");
+    assert_eq!(death.reason, Reason::Invalid);
+    assert!(death.error.contains("`abandoned_at` must be a moment"), "{}", death.error);
+    assert_eq!((world.windows.writes(), world.events.depth()), (0, 0));
 }
 
 /// The sender of a moment that is older than everything that is remembered is told so, instead of a guess.
