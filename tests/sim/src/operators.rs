@@ -62,9 +62,6 @@ const DROPS: f64 = 0.1;
 /// How often another operator looks at the same moment.
 const AT_ONCE: f64 = 0.2;
 
-/// An operator does not look into a partner's records before they are settled.
-const SETTLED: Duration = Duration::from_secs(15);
-
 impl SimWorld {
     pub(crate) fn operate(&mut self, number: usize) {
         let operator = &self.operators[number];
@@ -89,11 +86,16 @@ impl SimWorld {
         match &self.setup.shift {
             _ if self.closes(number) => self.choose(true),
             OperatorShift::Script(acts) => self.perform(acts[self.operators[number].rounds as usize], number),
-            OperatorShift::One => self.turn_a_switch().or_else(|| self.choose(false)),
+            OperatorShift::One => self.change_something().or_else(|| self.choose(false)),
             OperatorShift::Many => {
-                self.turn_a_switch().or_else(|| self.work_on_many(number)).or_else(|| self.choose(false))
+                self.change_something().or_else(|| self.work_on_many(number)).or_else(|| self.choose(false))
             }
         }
+    }
+
+    /// Something that is about no event.
+    fn change_something(&self) -> Option<Operation> {
+        self.turn_a_switch().or_else(|| self.change_a_contact())
     }
 
     fn rounds(&self) -> u32 {
@@ -148,7 +150,9 @@ impl SimWorld {
     /// Something that is parked, and what is best done about it.
     fn choose(&self, closes: bool) -> Option<Operation> {
         let now = self.scheduler.now();
-        let settled = |row: &Row| row.listed_at.is_some_and(|at| at + SETTLED <= now) && (!closes || waits(row));
+        // An operator does not look into a partner's records before they are settled.
+        let is_settled = |row: &Row, at| at + self.models.partner.settles(&row.flow) <= now;
+        let settled = |row: &Row| row.listed_at.is_some_and(|at| is_settled(row, at)) && (!closes || waits(row));
         let parked: Vec<Row> = self.models.ledger.rows().into_iter().filter(settled).collect();
         let chosen = usize::try_from(self.scheduler.below(parked.len() as u64)).unwrap_or_default();
         let row = parked.into_iter().nth(chosen)?;

@@ -10,7 +10,7 @@ use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::effects::body::RequestBody;
 use shared::effects::request::PartnerRequest;
-use shared::flows::{AnswerPlace, Effect, Flows, Guarantee, Integration};
+use shared::flows::{AnswerPlace, AnswerRule, Effect, Flows, Guarantee, Integration, Meaning};
 
 use crate::ports::Seat;
 use crate::scheduler::{Actor, Due, Scheduler};
@@ -87,8 +87,8 @@ impl Conduct {
 
     /// A status of which only the partner knows whether it had acted.
     fn doubtful(scheduler: &Scheduler) -> u16 {
-        const DOUBTFUL: [u16; 6] = [500, 502, 303, 408, 409, 425];
-        DOUBTFUL[usize::try_from(scheduler.below(6)).unwrap_or_default()]
+        const DOUBTFUL: [u16; 10] = [500, 502, 504, 303, 307, 402, 408, 409, 423, 425];
+        DOUBTFUL[usize::try_from(scheduler.below(10)).unwrap_or_default()]
     }
 }
 
@@ -123,6 +123,9 @@ pub struct OpeningConduct {
 /// The longest that a partner takes, where no flow says how long it has to settle: to do what it did not answer to, and
 /// as long again to let a lookup find what it has done.
 const LATEST: Duration = Duration::from_secs(3);
+
+/// How long an operator waits after the longest that a partner takes.
+const LOOKS_AFTER: Duration = Duration::from_secs(12);
 
 /// More than two clocks differ.
 const CLOCKS: Duration = Duration::from_millis(1100);
@@ -283,6 +286,35 @@ impl Partner {
     /// Whether what an answer of this partner means stands in its body.
     pub(crate) fn speaks_in_bodies(&self, integration: &str) -> bool {
         self.integration(integration).is_some_and(|partner| partner.answers.iter().any(|rule| rule.when.is_some()))
+    }
+
+    /// What a status surely says of a call, where a row of its table says so without a look at the body. The partner keeps
+    /// to it.
+    pub(crate) fn declared(&self, arrival: &Arrival, status: u16) -> Option<Meaning> {
+        let called = arrival.effect().map(|(_, effect)| effect);
+        let is_called = |effect: &&Effect| effect.names().any(|name| called.as_deref() == Some(name));
+        let own = self.effects(&arrival.integration).find(is_called).map(|effect| &effect.answers);
+        let rows = own
+            .into_iter()
+            .flatten()
+            .chain(self.integration(&arrival.integration).into_iter().flat_map(|p| &p.answers));
+        let covers = |row: &&AnswerRule| row.status.as_ref().is_none_or(|statuses| statuses.contain(status));
+        let row = { rows }.find(covers).filter(|row| row.when.is_none() && row.means != Meaning::InDoubt);
+        row.map(|row| row.means)
+    }
+
+    /// The body of an answer whose status says what happened: an id in a sentence, and how long to wait.
+    pub(crate) fn explains(&self, arrival: &Arrival) -> Option<Value> {
+        let (event, _) = arrival.effect()?;
+        let id = event.as_str().get(..6).unwrap_or_default().to_owned();
+        Some(json!({"message": format!("It is there already. Existing ID: id-{id}"), "wait": 2}))
+    }
+
+    /// How long it takes until the records of a flow's partners say all that they will, and an operator may go by them.
+    pub(crate) fn settles(&self, flow: &str) -> Duration {
+        let flows = self.versions.iter().filter_map(|version| version.flow(flow));
+        let called = flows.flat_map(|flow| &flow.effects).filter_map(Effect::integration);
+        called.map(|integration| self.latest(integration)).max().unwrap_or(LATEST) + LOOKS_AFTER
     }
 
     /// When an effect was applied.

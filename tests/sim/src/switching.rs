@@ -1,12 +1,18 @@
-//! Operators who turn switches: pauses, safe mode, retry policies.
+//! Operators who turn switches (pauses, safe mode, retry policies), and who change contacts.
+
+use std::time::Duration;
 
 use replay::Operation;
 use serde_json::{Value, json};
+use shared::base::time::Timestamp;
 
 use crate::world::SimWorld;
 
 /// How often an operator turns a switch, instead of looking at what is parked.
 const SWITCHES: f64 = 0.3;
+
+/// How often an operator changes a contact, where it turns no switch.
+const CONTACTS: f64 = 0.15;
 
 impl SimWorld {
     /// Now and then an operator holds something back for a while, lets it go on, or has it done with care.
@@ -31,6 +37,36 @@ impl SimWorld {
         operation["by"] = json!("ada");
         operation["reason"] = json!("maintenance");
         Some(serde_json::from_value(operation).expect("an operation"))
+    }
+
+    /// Now and then an operator sets a field of a contact as of now, or imports it as of a moment that has passed, in a
+    /// spelling of its own.
+    pub(crate) fn change_a_contact(&self) -> Option<Operation> {
+        if self.scheduler.healed() || !self.scheduler.happens(CONTACTS) {
+            return None;
+        }
+        let known = &self.setup.scenario.contacts;
+        let contact = known.get(self.drawn(known.len()))?;
+        let name =
+            self.one_of(contact.fields.iter().filter(|(_, value)| value.is_boolean()).map(|(name, _)| &**name))?;
+        let value = [json!(true), json!(false), json!(null)][self.drawn(3)].clone();
+        let email = if self.scheduler.happens(0.5) { contact.email.clone() } else { contact.email.to_uppercase() };
+        let mut row = json!({"tenant": contact.tenant, "email": email, "fields": {name: value}});
+        let mut operation = if self.scheduler.happens(0.5) {
+            row["op"] = json!("set_contact");
+            row
+        } else {
+            let ago = self.scheduler.between(Duration::ZERO, self.scheduler.elapsed());
+            let at = Timestamp::from_millis(self.scheduler.now().millis() - i64::try_from(ago.as_millis()).ok()?);
+            (row["line"], row["at"]) = (json!(1), json!(at.to_string()));
+            json!({"op": "import_contacts", "rows": [row], "dry_run": false})
+        };
+        (operation["by"], operation["reason"]) = (json!("ada"), json!("they called"));
+        Some(serde_json::from_value(operation).expect("an operation"))
+    }
+
+    fn drawn(&self, below: usize) -> usize {
+        usize::try_from(self.scheduler.below(below as u64)).unwrap_or_default()
     }
 
     /// Fewer attempts than any flow has, or the flow's own again.

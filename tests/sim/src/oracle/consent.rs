@@ -22,8 +22,15 @@ pub(super) struct Said {
 }
 
 impl Oracle {
-    /// An event is applied to a contact, of which this was known before.
-    pub(super) fn said(&self, upsert: &ContactUpsert, by: &EventId, before: Option<&Fields>, now: Timestamp) {
+    /// An event or an operator's change is applied to a contact, of which this was known before. When an event was
+    /// received, the oracle knows; a change of an operator is as of the moment that it names.
+    pub(super) fn said(
+        &self,
+        upsert: &ContactUpsert,
+        (by, at): (&EventId, Timestamp),
+        before: Option<&Fields>,
+        now: Timestamp,
+    ) {
         let mut seen = self.seen();
         let contact = upsert.id();
         if seen.said.iter().all(|said| said.contact != *contact) {
@@ -34,7 +41,7 @@ impl Oracle {
             seen.said.push(known);
         }
         let again = |said: &Said| said.contact == *contact && said.event.as_ref() == Some(by);
-        let received_at = seen.events.get(by).and_then(|known| known.received_at);
+        let received_at = seen.events.get(by).map_or(Some(at), |known| known.received_at);
         if let Some(received_at) = received_at
             && !seen.said.iter().any(again)
         {

@@ -23,9 +23,15 @@ use crate::run::BrokenInvariant;
 const ON_ITS_WAY: Duration = Duration::from_secs(15);
 
 impl Oracle {
-    /// A contact is changed by an event. This is what was known of it before.
-    pub(crate) fn contact_changed(&self, upsert: &ContactUpsert, by: &EventId, before: Option<Fields>, now: Timestamp) {
-        self.said(upsert, by, before.as_ref(), now);
+    /// A contact is changed, by an event or an operator, as of a moment. This is what was known of it before.
+    pub(crate) fn contact_changed(
+        &self,
+        upsert: &ContactUpsert,
+        change: (&EventId, Timestamp),
+        before: Option<Fields>,
+        now: Timestamp,
+    ) {
+        self.said(upsert, change, before.as_ref(), now);
         self.seen().contacts.push((now, upsert.id().clone(), before));
     }
 

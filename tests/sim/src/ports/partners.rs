@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
-use shared::flows::PartnerAnswer;
+use shared::flows::{Meaning, PartnerAnswer};
 
 use super::{Seat, short};
 use crate::faults::Fault;
@@ -111,8 +111,16 @@ impl SimPartners {
         let wordy = self.partner.speaks_in_bodies(&arrival.integration);
         match conduct {
             // What is saved under a key is answered, whatever the partner would say now.
-            Conduct::Fail { .. } | Conduct::Bare { .. } if self.partner.saved(arrival, self.seat.scheduler.now()) => {
+            Conduct::Fail { .. } | Conduct::Bare { .. } | Conduct::SayNo | Conduct::Mumble { .. }
+                if self.partner.saved(arrival, self.seat.scheduler.now()) =>
+            {
                 apply()
+            }
+            Conduct::Fail { status, .. } if self.partner.declared(arrival, status).is_some() => {
+                if self.partner.declared(arrival, status) == Some(Meaning::Done) {
+                    apply();
+                }
+                (status, self.partner.explains(arrival))
             }
             Conduct::Fail { status, applied, saved } => {
                 if applied {

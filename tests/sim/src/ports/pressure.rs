@@ -176,7 +176,7 @@ impl Contacts for SimTables {
         let again = move || drop(block_on(contacts.upsert(&late.0, &late.1, at)));
         let write = async {
             let before = self.contacts.find(upsert.id()).await?;
-            self.seat.oracle.contact_changed(upsert, by, before, self.seat.scheduler.now());
+            self.seat.oracle.contact_changed(upsert, (by, at), before, self.seat.scheduler.now());
             self.contacts.upsert(upsert, by, at).await
         };
         let call = PortCall::of("upsert", super::short(by.as_str())).with_echo(again);

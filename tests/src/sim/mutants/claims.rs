@@ -101,15 +101,8 @@ impl Claims for OwnRules {
 pub(super) fn any_payload(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
     OwnRules::over(claims, models, |claims, ledger, id, claim| {
         Box::pin(async move {
-            match (claims.claim(id, claim).await?, ledger.get(id)) {
-                (Err(NotClaimed::Superseded), Some(row)) if row.replay == claim.replay => {
-                    if !row.claimable(claim.now) {
-                        return Ok(Err(row.not_claimed(&Claim { fingerprint: None, ..claim.clone() })));
-                    }
-                    Ok(Ok(taken(ledger, row, claim)))
-                }
-                (claimed, _) => Ok(claimed),
-            }
+            let fingerprint = ledger.get(id).map(|row| row.fingerprint).or(claim.fingerprint.clone());
+            claims.claim(id, &Claim { fingerprint, ..claim.clone() }).await
         })
     })
 }

@@ -5,6 +5,7 @@
 
 mod claims;
 mod contacts;
+mod declared;
 mod guards;
 mod lanes;
 mod lines;

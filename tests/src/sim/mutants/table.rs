@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::super::seeds;
+use super::declared::may_catch;
 use super::{ALL, Mutant};
 use crate::fixtures::root;
 
@@ -21,9 +22,12 @@ const BEGIN: &str = "<!-- mutants: written by make mutants -->\n";
 const END: &str = "<!-- /mutants -->";
 const HEAD: &str = "| broken so that | caught by | seeds needed |\n|---|---|---|\n";
 
-/// The invariant that a mutant violates with this seed. The product passes it.
+/// The invariant that a mutant violates with this seed, if that may catch it. The product passes the seed.
 fn caught_by(mutant: &'static Mutant, seed: u64) -> Option<&'static str> {
     let violation = seeds::with(seed, mutant).run().violation?;
+    if !may_catch(violation.invariant, mutant.name) {
+        return None;
+    }
     assert_eq!(seeds::drawn(seed).run().violation, None, "seed {seed} fails without a mutant, too");
     Some(violation.invariant)
 }
