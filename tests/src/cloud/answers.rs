@@ -185,3 +185,43 @@ async fn rejected_credentials_make_events_of_every_guarantee_wait() {
         assert_eq!(doubt.applied_of_calls(&system).await.0, 1, "{}", doubt.effect);
     }
 }
+
+/// The same where the request itself may be repeated: it is, and what came of it is still not known.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn attempts_that_are_spent_in_doubt_of_a_repeatable_request_are_parked_as_unknown_and_replayed() {
+    let system = System::take().await;
+    system.tell("doubt-idempotent", json!({"mode": "status", "status": 500, "apply": true})).await;
+    let doubt = DoubtfulEvent::post(&system, "plain", "idempotent").await;
+    doubt.parked(&system, "unknown_outcome").await;
+    assert_eq!(doubt.applied_of_calls(&system).await, (5, 5), "as many calls as the policy allows");
+    system.tell("doubt-idempotent", json!({"mode": "ok"})).await;
+    doubt.replay(&system).await;
+    assert_eq!(doubt.applied_of_calls(&system).await, (6, 6), "the same request once more");
+}
+
+/// A question that fails, or whose credentials are not taken, says nothing: it is asked again until it is answered, and the
+/// call is not made again.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_lookup_that_cannot_answer_is_asked_again_and_calls_nothing_again() {
+    let system = System::take().await;
+    system.tell("doubt-lookup", json!({"mode": "status", "status": 503, "apply": true})).await;
+    let doubt = DoubtfulEvent::post(&system, "plain", "lookup").await;
+    eventually("it was asked about twice", async || {
+        let asked = doubt.calls(&system, "GET").await;
+        if asked.len() >= 2 { Ok(()) } else { Err(json!(asked)) }
+    })
+    .await;
+    system.tell("doubt-lookup", json!({"mode": "status", "status": 401})).await;
+    eventually("its credentials were rejected", async || {
+        let page = system.show(&doubt.id).await;
+        if page["history"].to_string().contains("credentials rejected") { Ok(()) } else { Err(page) }
+    })
+    .await;
+    assert_eq!(doubt.applied_of_calls(&system).await, (1, 1), "a question is no call");
+    system.tell("doubt-lookup", json!({"mode": "ok"})).await;
+    let page = system.until(&doubt.id, "succeeded").await;
+    assert_eq!(page["effects"][&doubt.effect]["attempts"], 1, "{page}");
+    assert_eq!(doubt.applied_of_calls(&system).await, (1, 1), "it was found");
+}
