@@ -128,7 +128,8 @@ pub async fn run(cloud: &mut LocalCloud, project: &Project, flags: &ChaosArgs) -
     let times = [load, drain, began.elapsed() - load - drain];
 
     let (calls, rows) = (partners.log().await?, recovery.rows().await?);
-    let account = ThreeLedgers { senders: &log, rows: &rows, calls: &calls, flows: &flows }.reconcile();
+    let account =
+        ThreeLedgers { senders: &log, rows: &rows, calls: &calls, flows: &flows, listed: &results.listed }.reconcile();
     let report =
         ChaosReport { seed, senders: &log, disruptions, calls: &calls, results: &results, account: &account, times };
     print(&format!("\n{}{}\n", report.table(), report.findings()));

@@ -1,6 +1,6 @@
 //! The operator after the load: lists what is parked, resolves unknown outcomes, replays.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -39,6 +39,8 @@ pub(super) struct OperatorResults {
     pub(super) happened: usize,
     /// The operations that the replay function declined, as sentences.
     pub(super) declined: Vec<String>,
+    /// The calls of unknown outcome that the list had, by the path of the call.
+    pub(super) listed: BTreeSet<String>,
 }
 
 /// The operator, who works through the list of parked events.
@@ -110,7 +112,9 @@ impl ChaosOperator<'_> {
         for (effect, entry) in effects.filter(|(_, entry)| entry["state"] == "unknown") {
             let event_id = self.events.get(id).with_context(|| format!("no sender knows the event {id}"))?;
             let integration = self.integration(&page, effect)?;
-            results.explain(entry, &path(integration, effect, event_id), calls);
+            let called = path(integration, effect, event_id);
+            results.explain(entry, &called, calls);
+            results.listed.insert(called);
             let found = self.partners.find(integration, effect, event_id).await?;
             results.happened += usize::from(found.is_some());
             let verdict = found.map_or(json!("did_not_happen"), |body| json!({"happened": body}));
@@ -179,6 +183,7 @@ impl OperatorResults {
         self.unexplained += other.unexplained;
         self.happened += other.happened;
         self.declined.extend(other.declined);
+        self.listed.extend(other.listed);
     }
 }
 
@@ -189,7 +194,7 @@ fn decline_reason(answer: &Value) -> Option<&str> {
 
 /// Whether a call leaves its outcome unknown: no answer, a late one, one that does not say what happened, or a success
 /// without its result.
-fn leaves_doubt(call: &PartnerCall) -> bool {
+pub(super) fn leaves_doubt(call: &PartnerCall) -> bool {
     let bare = call.mode == "status" && call.status == Some(200);
     bare || call.mode == "slow_body" || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
 }

@@ -1,10 +1,11 @@
 //! The reconciliation of three ledgers: the senders' answers, our ledger, the partners' logs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use shared::flows::{Flow, Flows, Guarantee};
 use shared::ledger::{Row, State};
 
+use super::operator::leaves_doubt;
 use super::partner_control::path;
 use super::senders::SenderLog;
 use crate::partners::PartnerCall;
@@ -22,6 +23,8 @@ pub(super) struct Reconciliation {
     pub(super) lost: Vec<Finding>,
     /// Effects that an older event applied over those of a newer one of its contact.
     pub(super) undone: Vec<Finding>,
+    /// Calls whose outcome nobody could know, and that no operator was shown.
+    pub(super) unlisted: Vec<Finding>,
     /// Events and effects that should not be there at all.
     pub(super) unexpected: Vec<Finding>,
 }
@@ -47,6 +50,8 @@ pub(super) struct ThreeLedgers<'l> {
     pub(super) calls: &'l [PartnerCall],
     /// The flows, which say what was to be done.
     pub(super) flows: &'l Flows,
+    /// The calls of unknown outcome that an operator was shown before the replay, by their paths.
+    pub(super) listed: &'l BTreeSet<String>,
 }
 
 impl ThreeLedgers<'_> {
@@ -66,6 +71,7 @@ impl ThreeLedgers<'_> {
         reconciliation.unexpected.extend(answers.map(|what| self.finding("-", what.clone())));
         reconciliation.unexpected.extend(self.effects_of_unknown_events());
         reconciliation.undone = self.undone();
+        reconciliation.unlisted = self.unlisted();
         reconciliation
     }
 
@@ -119,6 +125,26 @@ impl ThreeLedgers<'_> {
             }
         }
         findings
+    }
+
+    /// The calls of effects without a guarantee whose answers left it open what had happened, and that were not listed as
+    /// unknown.
+    fn unlisted(&self) -> Vec<Finding> {
+        let effects = self.flows.all().flat_map(|flow| &flow.effects);
+        let none: Vec<String> = effects
+            .filter(|effect| effect.guarantee == Guarantee::None)
+            .filter_map(|effect| Some(path(effect.integration()?, &effect.id, "")))
+            .collect();
+        let doubtful = self.calls.iter().filter(|call| none.iter().any(|prefix| call.path.starts_with(prefix)));
+        // A success that did nothing says so in its body.
+        let says_no = |call: &PartnerCall| !call.applied && call.status.is_some_and(|status| status < 300);
+        let unlisted = doubtful.filter(|call| leaves_doubt(call) && !says_no(call));
+        let unlisted = unlisted.filter(|call| !self.listed.contains(&call.path));
+        let finding = |call: &PartnerCall| {
+            let (event_id, _) = self.event_of(call)?;
+            Some(self.finding(event_id, format!("{} was in doubt, and was never listed", call.path)))
+        };
+        unlisted.filter_map(finding).collect()
     }
 
     /// The accepted event that a call was made for, as its sender and as our ledger knows it.
@@ -196,7 +222,9 @@ mod tests {
         let flows = read_flows(&Project::at(&root).chaos_flows()).expect("the chaos flows are good");
         let rows = rows.iter().map(|(id, row)| ((*id).to_owned(), row.clone())).collect();
         let senders = SenderLog { accepted: [("event1".into(), ["1".into()].into())].into(), ..SenderLog::default() };
-        let reconciliation = ThreeLedgers { senders: &senders, rows: &rows, calls, flows: &flows }.reconcile();
+        let listed = BTreeSet::new();
+        let ledgers = ThreeLedgers { senders: &senders, rows: &rows, calls, flows: &flows, listed: &listed };
+        let reconciliation = ledgers.reconcile();
         (reconciliation.duplicates.len(), reconciliation.lost.len(), reconciliation.unexpected.len())
     }
 
@@ -225,10 +253,32 @@ mod tests {
         let senders = SenderLog { accepted, ..SenderLog::default() };
         let [older, newer] = ["/profiles/profile/older", "/profiles/profile/newer"].map(|path| call(path, true));
         let undone = |calls: &[PartnerCall]| {
-            ThreeLedgers { senders: &senders, rows: &rows, calls, flows: &flows }.reconcile().undone.len()
+            let listed = BTreeSet::new();
+            let ledgers = ThreeLedgers { senders: &senders, rows: &rows, calls, flows: &flows, listed: &listed };
+            ledgers.reconcile().undone.len()
         };
         assert_eq!(undone(&[older.clone(), newer.clone(), newer.clone()]), 0);
         assert_eq!(undone(&[older.clone(), newer, older]), 1);
+    }
+
+    #[test]
+    fn what_nobody_could_know_was_shown_to_an_operator() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let flows = read_flows(&Project::at(&root).chaos_flows()).expect("the chaos flows are good");
+        let accepted = [("event1".into(), ["1".into()].into())].into();
+        let (senders, rows) = (SenderLog { accepted, ..SenderLog::default() }, [("1".to_owned(), row("succeeded"))]);
+        let rows = rows.into();
+        let unlisted = |path: &str, status: u16, listed: &[&str]| {
+            let calls = [PartnerCall { status: Some(status), ..call(path, true) }];
+            let listed = listed.iter().map(|path| (*path).to_owned()).collect();
+            let ledgers =
+                ThreeLedgers { senders: &senders, rows: &rows, calls: &calls, flows: &flows, listed: &listed };
+            ledgers.reconcile().unlisted.len()
+        };
+        assert_eq!(unlisted("/mail/mail/event1", 503, &[]), 1);
+        assert_eq!(unlisted("/mail/mail/event1", 503, &["/mail/mail/event1"]), 0);
+        assert_eq!(unlisted("/mail/mail/event1", 422, &[]), 0, "it surely did nothing");
+        assert_eq!(unlisted("/crm/contact/event1", 503, &[]), 0, "it honours our key");
     }
 
     #[test]

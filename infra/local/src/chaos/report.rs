@@ -32,10 +32,22 @@ pub(super) struct ChaosReport<'r> {
 }
 
 impl ChaosReport<'_> {
-    /// Whether every effect was done exactly once, and no other.
+    /// Whether every effect was done exactly once, and no other; whether every doubt had a reason and was shown; and
+    /// whether everything that the operator set out to do was done.
     pub(super) fn is_balanced(&self) -> bool {
-        let Reconciliation { duplicates, lost, undone, unexpected, .. } = self.account;
-        [duplicates, lost, undone, unexpected].into_iter().all(Vec::is_empty)
+        let explained = self.results.unexplained == 0 && self.results.declined.is_empty();
+        explained && self.kinds().into_iter().all(|(_, findings)| findings.is_empty())
+    }
+
+    fn kinds(&self) -> [(&'static str, &[Finding]); 5] {
+        let Reconciliation { duplicates, lost, undone, unlisted, unexpected, .. } = self.account;
+        [
+            ("duplicates", duplicates),
+            ("lost", lost),
+            ("undone", undone),
+            ("unlisted", unlisted),
+            ("unexpected", unexpected),
+        ]
     }
 
     /// The table of all counts.
@@ -47,11 +59,10 @@ impl ChaosReport<'_> {
         table
     }
 
-    /// The findings: the first few of each kind, with their histories.
+    /// The findings: the first few of each kind, with their histories, and what the operator was not allowed to do.
     pub(super) fn findings(&self) -> String {
-        let Reconciliation { duplicates, lost, undone, unexpected, .. } = self.account;
-        let kinds = [("duplicates", duplicates), ("lost", lost), ("undone", undone), ("unexpected", unexpected)];
-        kinds.into_iter().map(|(kind, findings)| findings_text(kind, findings)).collect()
+        let declined = self.results.declined.iter().take(SHOWN).map(|why| format!("\ndeclined: {why}\n"));
+        self.kinds().into_iter().map(|(kind, findings)| findings_text(kind, findings)).chain(declined).collect()
     }
 
     fn lines(&self) -> Vec<(&'static str, String, String)> {
@@ -74,6 +85,7 @@ impl ChaosReport<'_> {
             line("duplicates", account.duplicates.len(), String::new()),
             line("lost", account.lost.len(), String::new()),
             line("undone", account.undone.len(), "an older event was applied over a newer one".into()),
+            line("unlisted", account.unlisted.len(), "in doubt, and shown to no operator".into()),
             line("unexpected", account.unexpected.len(), "accepted or applied, and should not have been".into()),
             line(
                 "unknown surfaced",
