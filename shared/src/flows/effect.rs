@@ -335,8 +335,14 @@ impl Effect {
         matches!(&self.action, Action::Call(call) if call.request.graphql.is_some())
     }
 
-    /// How long after a lost call its partner or its function can be asked whether it happened, if it can be asked.
+    /// How long after a lost call its partner or its function is asked whether it happened, if it is asked.
+    ///
+    /// A named call may bring a lookup that its effect does not trust: it may find somebody else's call, or need a right
+    /// that we do not have. So with the guarantee `none` nobody is asked.
     pub fn asked_after(&self) -> Option<Duration> {
+        if self.guarantee == Guarantee::None {
+            return None;
+        }
         match &self.action {
             Action::Invoke(invoke) => invoke.asked_after,
             Action::Call(_) | Action::Upsert(_) | Action::Decide(_) => self.lookup.as_ref().map(|lookup| lookup.after),

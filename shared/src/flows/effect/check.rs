@@ -85,6 +85,12 @@ fn check_one(effect: &Effect, before: &[&str], flow: &Flow, all: &Flows) -> Vec<
         let hint = "add `lookup: {after: 5s, request: {path: /…}, found: /…}`".into();
         push("/guarantee", "has the guarantee lookup, but does not say how to look it up".into(), hint);
     }
+    let own_lookup =
+        effect.own_lookup().is_some() || matches!(&effect.action, Action::Invoke(it) if it.asked_after.is_some());
+    if own_lookup && effect.guarantee == Guarantee::None {
+        let hint = "say `guarantee: lookup`, or leave the lookup out".into();
+        push("/lookup", "has a lookup, and the guarantee none: nobody would ever be asked".into(), hint);
+    }
     wrong.extend(partner.map(|partner| check_requests(effect, partner)).unwrap_or_default());
     wrong.extend(check_pointers(effect));
     wrong.extend(check_effect(effect, all));

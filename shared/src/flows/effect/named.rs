@@ -207,17 +207,24 @@ effects:
     fn what_the_effect_says_goes_before_its_call() {
         let own = r#"    call: sms.send
     with: {to: a, text: b, kind: c, cc: d}
-    guarantee: none
+    guarantee: idempotent
     result: {sid: /id, note: /note}
     lookup: {after: 9s, request: {path: "/own/{{ with.to }}"}, found: /x}
     answers: [{status: 502, means: failed}]
 "#;
         let sms = effect(own);
-        assert_eq!(sms.guarantee, Guarantee::None);
+        assert_eq!(sms.guarantee, Guarantee::Idempotent);
         assert_eq!(sms.lookup.as_ref().map(|lookup| lookup.after.as_secs()), Some(9));
         assert_eq!(sms.results().collect::<Vec<_>>(), ["at", "note", "sid"]);
         let means: Vec<Meaning> = sms.answers.iter().map(|row| row.means).collect();
         assert_eq!(means, [Meaning::Failed, Meaning::Retry], "its own rows come first");
+    }
+
+    #[test]
+    fn a_lookup_that_the_effect_does_not_trust_is_not_asked() {
+        let with = "    call: sms.send\n    with: {to: a, text: b, kind: c}\n";
+        assert_eq!(effect(with).asked_after(), Some(std::time::Duration::from_secs(5)));
+        assert_eq!(effect(&format!("{with}    guarantee: none\n")).asked_after(), None);
     }
 
     #[test]
@@ -234,6 +241,10 @@ effects:
             ),
             ("    call: sms.send\n    with: {to: \"{{ vars.form }}\", text: b, kind: c}\n", "has no variable `form`"),
             ("    call: sms.send\n    with: [a]\n", "with is a mapping"),
+            (
+                "    call: sms.send\n    with: {to: a, text: b, kind: c}\n    guarantee: none\n    lookup: {after: 9s, request: {path: /own}, found: /x}\n",
+                "has a lookup, and the guarantee none",
+            ),
             ("    call: sms.send\n    integration: sms\n", "names a call"),
         ] {
             let problems = parse(effect).expect_err(effect);

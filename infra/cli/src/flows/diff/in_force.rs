@@ -122,7 +122,8 @@ fn aspects(was: &Effect, partner_was: &Integration, is: &Effect, partner: &Integ
         let weaker = strength(is.guarantee) < strength(was.guarantee);
         risks.push((Aspect::Guarantee, if weaker { risk::WEAKER_GUARANTEE } else { risk::ANOTHER_GUARANTEE }));
     }
-    if was.lookup != is.lookup || was.asked_after() != is.asked_after() {
+    let asked_later = was.guarantee == is.guarantee && was.asked_after() != is.asked_after();
+    if was.lookup != is.lookup || asked_later {
         risks.push((Aspect::Lookup, risk::ANOTHER_LOOKUP));
     }
     if keyed && requested(was, partner_was) != requested(is, partner) {

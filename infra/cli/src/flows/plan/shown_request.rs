@@ -46,15 +46,15 @@ pub(super) fn call(
 
 /// How the partner is asked whether the call happened.
 pub(super) fn lookup(effect: &Effect, event: &Event, row: &Row, flows: &Flows) -> Option<String> {
+    let after = effect.asked_after()?;
     let Action::Call(call) = &effect.action else {
-        let after = effect.asked_after()?;
         return Some(format!("the function is asked after {}", in_words(after)));
     };
     let lookup = effect.lookup.as_ref()?;
     let parts = parts(effect, call, event, row, flows);
     let asked = parts.open_values().and_then(|open| line(&lookup.request, parts.integration, &open));
     let asked = asked.unwrap_or_else(|error| format!("cannot be made from this event: {error}"));
-    Some(format!("{asked} after {}", in_words(lookup.after)))
+    Some(format!("{asked} after {}", in_words(after)))
 }
 
 /// What is in force of a partner besides its requests.
