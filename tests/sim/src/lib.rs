@@ -47,6 +47,7 @@
 //! let simulation = Simulation::new(Scenario {
 //!     versions: vec![FlowsVersion::of(flows)],
 //!     events: BTreeMap::from([("paid".to_owned(), paid)]),
+//!     listings: BTreeMap::new(),
 //!     entities: 4,
 //!     contacts: Vec::new(),
 //!     starts_at: Timestamp::from_secs(1_794_819_600),
@@ -139,6 +140,6 @@ pub use oracle::STATED_RESULT;
 pub use partner::{Conduct, OpeningConduct};
 pub use recipe::{EventRecipe, FieldValue};
 pub use run::{BrokenInvariant, RunReport, RunSetup, Simulation};
-pub use scenario::{FlowsVersion, KnownContact, Scenario, ScenarioError};
+pub use scenario::{FlowsVersion, KnownContact, ListedField, Listing, Scenario, ScenarioError};
 pub use seeds::SteadyLoad;
 pub use timeline::Timeline;

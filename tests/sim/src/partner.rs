@@ -13,6 +13,7 @@ use shared::effects::request::PartnerRequest;
 use shared::flows::{AnswerPlace, AnswerRule, Effect, Flows, Guarantee, Integration, Meaning};
 
 use crate::ports::Seat;
+use crate::scenario::{ListedField, Listing};
 use crate::scheduler::{Actor, Due, Scheduler};
 use crate::timeline::Who;
 
@@ -134,6 +135,7 @@ const CLOCKS: Duration = Duration::from_millis(1100);
 pub(crate) struct Partner {
     /// Every version of the flows that may be live.
     versions: Vec<Flows>,
+    listings: BTreeMap<String, Listing>,
     state: Mutex<State>,
 }
 
@@ -141,6 +143,8 @@ pub(crate) struct Partner {
 struct State {
     /// When each effect of each event was applied.
     applied: BTreeMap<(EventId, String), Vec<Timestamp>>,
+    /// What each integration did, in order: when, and the body that asked for it.
+    did: BTreeMap<String, Vec<(Timestamp, String)>>,
     /// The keys that are remembered, by integration and key.
     keys: BTreeMap<(String, String), SavedAnswer>,
     /// Whom a partner is busy with, by integration.
@@ -171,6 +175,8 @@ pub(crate) struct Arrival {
     pub(crate) question: Option<String>,
     /// What is asked for: the method, the path and the body.
     pub(crate) request: String,
+    /// The body as a text.
+    pub(crate) body: String,
     /// Whether its client does not wait for it any more.
     pub(crate) late: bool,
 }
@@ -201,8 +207,8 @@ impl Drop for OpenConnection {
 }
 
 impl Partner {
-    pub(crate) fn new(versions: Vec<Flows>) -> Arc<Self> {
-        Arc::new(Partner { versions, state: Mutex::default() })
+    pub(crate) fn new(versions: Vec<Flows>, listings: BTreeMap<String, Listing>) -> Arc<Self> {
+        Arc::new(Partner { versions, listings, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -218,13 +224,22 @@ impl Partner {
         let partner = self.integration(&request.integration);
         let key = partner.and_then(|partner| header(&partner.idempotency_header));
         let trace = header("traceparent").and_then(|value| value.split('-').nth(1).map(str::to_owned));
-        let body = request.json();
-        let button = body.as_ref().map(|body| &body["blocks"][3]["elements"][0]["value"]);
+        let json = request.json();
+        let button = json.as_ref().map(|body| &body["blocks"][3]["elements"][0]["value"]);
         let question = button.and_then(Value::as_str).map(str::to_owned);
         let (integration, path) = (request.integration.clone(), request.path.clone());
-        let text = request.body.as_ref().map_or("null".into(), RequestBody::text);
-        let asked = format!("{} {path} {text}", request.method);
-        Arrival { integration, path, key, trace: trace.unwrap_or_default(), question, request: asked, late: false }
+        let body = request.body.as_ref().map_or("null".into(), RequestBody::text).into_owned();
+        let asked = format!("{} {path} {body}", request.method);
+        Arrival {
+            integration,
+            path,
+            key,
+            trace: trace.unwrap_or_default(),
+            question,
+            request: asked,
+            body,
+            late: false,
+        }
     }
 
     /// Takes a call, and reports whether it should have been made.
@@ -259,6 +274,7 @@ impl Partner {
         let applied = state.applied.entry((event.clone(), effect.clone())).or_default();
         applied.push(now);
         let times = applied.len();
+        state.did.entry(arrival.integration.clone()).or_default().push((now, arrival.body.clone()));
         drop(state);
         let late = arrival.late || seat.scheduler.is_stalled(seat.who);
         seat.oracle.applied(&event, &effect, times, late, &seat.scheduler);
@@ -351,6 +367,10 @@ impl Partner {
         let Some((event, effect)) = seat.oracle.looked_up(arrival) else { return (404, None) };
         let settling = self.latest(&arrival.integration);
         let settled = |at: &Timestamp| *at + settling <= seat.scheduler.now();
+        if let Some(listing) = self.listings.get(&arrival.integration) {
+            let did = self.state().did.get(&arrival.integration).cloned().unwrap_or_default();
+            return (200, Some(listing.page(did.iter().filter(|(at, _)| settled(at)))));
+        }
         match self.applied(&event, &effect).iter().any(settled) {
             true => (200, Some(self.body(&arrival.integration, "found"))),
             false => (404, None),
@@ -386,6 +406,23 @@ impl Partner {
             }
         }
         body
+    }
+}
+
+impl Listing {
+    fn page<'d>(&self, did: impl Iterator<Item = &'d (Timestamp, String)>) -> Value {
+        let listed: Vec<Value> = did.enumerate().map(|(number, (at, form))| self.object(number, *at, form)).collect();
+        json!({ &self.list: listed })
+    }
+
+    fn object(&self, number: usize, at: Timestamp, form: &str) -> Value {
+        let sent = |wanted: &str| form_urlencoded::parse(form.as_bytes()).find(|(name, _)| name == wanted);
+        let value = |field: &ListedField| match field {
+            ListedField::Sent(name) => sent(name).map_or(Value::Null, |(_, value)| json!(value)),
+            ListedField::At => json!(at.to_string()),
+            ListedField::Id => json!(format!("listed-{number}")),
+        };
+        self.fields.iter().map(|(name, field)| (name.clone(), value(field))).collect()
     }
 }
 

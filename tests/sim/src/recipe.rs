@@ -39,6 +39,11 @@ pub struct EventRecipe {
 pub enum FieldValue {
     /// A text. With `{event}` it names the event, with `{entity}` whom the event is about.
     Text(String),
+    /// A number: this one, and one more with each event.
+    Number {
+        /// The number of the first event.
+        first: u64,
+    },
     /// A moment in RFC 3339: the start of the run, and this much later with each event.
     Moment {
         /// The time between two events.
@@ -107,6 +112,7 @@ impl FieldValue {
     fn of(&self, numbers: &EventNumbers<'_>) -> Option<Value> {
         match self {
             FieldValue::Text(text) => Some(json!(numbers.written_in(text))),
+            FieldValue::Number { first } => Some(json!(first + numbers.event)),
             FieldValue::Moment { apart } => Some(json!(numbers.moment(*apart).to_string())),
             FieldValue::Cycle(values) => {
                 let place = numbers.event.checked_rem(values.len() as u64)?;

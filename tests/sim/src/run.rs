@@ -98,6 +98,8 @@ pub struct RunReport {
     pub calls: usize,
     /// When each settled event was received, and how long it took, by flow.
     pub settled: BTreeMap<String, Vec<(Timestamp, Duration)>>,
+    /// The effects that became done, by flow.
+    pub done: BTreeMap<String, BTreeSet<String>>,
     /// How many batches of events were handled.
     pub batches: usize,
 }

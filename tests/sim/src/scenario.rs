@@ -20,6 +20,9 @@ pub struct Scenario {
     pub versions: Vec<FlowsVersion>,
     /// How events are made, by the name of their flow in the first version. A flow without a recipe has no events.
     pub events: BTreeMap<String, EventRecipe>,
+    /// What partners list when they are asked what they did, by integration: for lookups that read a list by an
+    /// expression. Every other lookup finds its call where its pointers say.
+    pub listings: BTreeMap<String, Listing>,
     /// How many entities events are about, at most.
     pub entities: u64,
     /// Who is known as a contact when a run starts.
@@ -45,6 +48,26 @@ impl FlowsVersion {
     pub fn flows(&self) -> &Flows {
         &self.flows
     }
+}
+
+/// A partner's list of all that it did, each as an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// The field of the answer that holds the list.
+    pub list: String,
+    /// The fields of an object, by name.
+    pub fields: BTreeMap<String, ListedField>,
+}
+
+/// What a listed object says of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ListedField {
+    /// What the form that was sent says under this name.
+    Sent(String),
+    /// When the partner did it, in RFC 3339.
+    At,
+    /// The partner's id of it.
+    Id,
 }
 
 /// How many payloads a sender has for one event, if it edits what it repeats.

@@ -76,7 +76,14 @@ fn scenario(flows: &[File], integrations: &str) -> Scenario {
     };
     let events = flows.all().map(|flow| (flow.name.clone(), recipe(&flow.name))).collect();
     let starts_at = Timestamp::from_secs(1_000_000_000);
-    Scenario { versions: vec![FlowsVersion::of(flows)], events, entities: 2, contacts: Vec::new(), starts_at }
+    Scenario {
+        versions: vec![FlowsVersion::of(flows)],
+        events,
+        listings: BTreeMap::new(),
+        entities: 2,
+        contacts: Vec::new(),
+        starts_at,
+    }
 }
 
 fn holds(scenario: Scenario, seeds: u64) {

@@ -69,7 +69,7 @@ impl SimWorld {
             board: ModelDocument::default(),
             contacts: setup.scenario.known_contacts(),
             secrets: secrets(&versions),
-            partner: Partner::new(versions.clone()),
+            partner: Partner::new(versions.clone(), setup.scenario.listings.clone()),
         };
         let oracle = Oracle::new(models.ledger.clone(), models.contacts.clone(), models.latest.clone(), versions);
         // One more closes: it comes at the end.
@@ -162,6 +162,7 @@ impl SimWorld {
             violation: self.scheduler.violation(),
             calls: self.scheduler.calls(),
             settled: self.oracle.settled_events(),
+            done: self.oracle.done_effects(),
             batches: self.batches,
             timeline: self.scheduler.timeline(),
         }

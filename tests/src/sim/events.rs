@@ -1,36 +1,71 @@
 //! How the events of our flows are made, the shipped ones included.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::flows::{Flow, Flows};
-use sim::{EventRecipe, FieldValue};
+use sim::{EventRecipe, Fault, FaultPlan, FieldValue, ListedField, Listing};
 
 use super::contacts::{EMAIL, SPELLINGS};
-use crate::fixtures::{NOW, root, sources};
+use super::seeds::SHIPPED;
+use crate::fixtures::{NOW, files_below, payload, sources};
 
 /// The recipe of each flow, by its name.
 pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
     flows.all().map(|flow| (flow.name.clone(), recipe(flow))).collect()
 }
 
-/// The simulation's own payload, or else the one under `events/` that has the flow's type, with what names the
+/// The payload under `events/` that comes on the flow's route, or else the simulation's own, with what names the
 /// event and whom it is about. Some events are worth more than others, and want an approval.
 fn recipe(flow: &Flow) -> EventRecipe {
-    let event_type = &flow.on.event_type;
+    let (source, event_type) = (flow.on.source.as_str(), flow.on.event_type.as_str());
     let own = || {
         let data = json!({
             "event_id": "", "entity": "", "address": "", "at": "", "variant": "", "agrees": true, "large": true
         });
         json!({"type": event_type, "data": data})
     };
-    let payload = SHIPPED_PAYLOADS.get(event_type.as_str()).cloned().unwrap_or_else(own);
+    let shipped = PAYLOADS.iter().find(|(route, _)| *route == (source, event_type));
+    let payload = shipped.map_or_else(own, |(_, file)| payload(file));
     let data = if payload.get("data").is_some() { "/data" } else { "" };
     let fields = fields().map(|(name, value)| (format!("{data}/{name}"), value));
-    let fields = fields.filter(|(pointer, _)| payload.pointer(pointer).is_some()).collect();
+    let fields = if source == SHOPIFY { order_fields() } else { fields.collect() };
+    let fields = fields.into_iter().filter(|(pointer, _)| payload.pointer(pointer).is_some()).collect();
     EventRecipe { fields, delivery_id: "msg".into(), ..EventRecipe::of(payload) }
+}
+
+const SHOPIFY: &str = "shopify";
+
+/// The payloads under `events/`, by the route that they come on: the source, and the type.
+const PAYLOADS: [((&str, &str), &str); 7] = [
+    (("web-forms", "lead.created"), "lead-created.json"),
+    (("web-forms", "contact.submitted"), "contact-submitted.json"),
+    (("storefront", "cart.abandoned"), "cart-abandoned.json"),
+    (("storefront", "cart.nudge.sms"), "cart-nudge-sms.json"),
+    (("storefront", "cart.nudge.push"), "cart-nudge-push.json"),
+    ((SHOPIFY, "orders-paid"), "shopify-order-paid.json"),
+    (("slack", "block_actions"), "slack-approval.json"),
+];
+
+/// What differs in Shopify's orders. They are called by names that the other payloads have for other things.
+fn order_fields() -> BTreeMap<String, FieldValue> {
+    let fields = [
+        ("/id", FieldValue::Number { first: 820_982_911_946_154_508 }),
+        ("/name", FieldValue::text("#{event}")),
+        ("/email", FieldValue::Spelled(EMAIL.into())),
+        ("/phone", FieldValue::Cycle(vec![json!("+15555550123"), json!(null)])),
+        ("/line_items/0/title", FieldValue::Variant),
+    ];
+    fields.map(|(pointer, value)| (pointer.to_owned(), value)).into()
+}
+
+/// What Twilio lists of the messages that it sent: the lookup of the shipped flow knows its own by the text.
+pub(super) fn listings() -> BTreeMap<String, Listing> {
+    let fields =
+        [("body", ListedField::Sent("Body".into())), ("date_created", ListedField::At), ("sid", ListedField::Id)];
+    let fields = fields.map(|(name, field)| (name.to_owned(), field)).into();
+    BTreeMap::from([("twilio".to_owned(), Listing { list: "messages".into(), fields })])
 }
 
 /// Whatever a payload of ours may hold that differs from event to event.
@@ -68,18 +103,6 @@ fn close_moments() -> Vec<Value> {
     seconds.map(|seconds| json!((NOW + Duration::from_secs(seconds)).to_string())).to_vec()
 }
 
-/// The payloads under `events/`, by the type that they say or that their file is called by.
-static SHIPPED_PAYLOADS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
-    let files = std::fs::read_dir(root().join("events")).expect("the folder of payloads").flatten();
-    let named = files.filter_map(|file| {
-        let text = std::fs::read_to_string(file.path()).ok()?;
-        let payload = serde_json::from_str::<Value>(&text).ok()?;
-        let called = file.path().file_stem()?.to_string_lossy().replace('-', ".");
-        Some((payload["type"].as_str().map_or(called, str::to_owned), payload))
-    });
-    named.collect()
-});
-
 #[test]
 fn the_library_knows_no_field_of_ours() {
     let sources = sources("tests/sim/src").into_iter().filter(|(path, _)| !path.ends_with("tests.rs"));
@@ -89,5 +112,34 @@ fn the_library_knows_no_field_of_ours() {
         let names = |text: &str| text.contains(&format!("\"{field}\"")) || text.contains(&format!("/{field}\""));
         let known = sources.iter().find(|(_, text)| names(text)).map(|(path, _)| path);
         assert_eq!(known, None, "`{field}` stands in the library");
+    }
+}
+
+/// Every payload under `events/` has a route, and every shipped flow a payload: without one, its events would be parked
+/// for their shape, and nothing of the flow would be simulated.
+#[test]
+fn every_shipped_flow_has_its_payload() {
+    let flows = SHIPPED.scenario().versions[0].flows();
+    let routes: BTreeSet<(&str, &str)> =
+        flows.all().map(|flow| (flow.on.source.as_str(), flow.on.event_type.as_str())).collect();
+    assert_eq!(PAYLOADS.iter().map(|(route, _)| *route).collect::<BTreeSet<_>>(), routes);
+    let name = |path: &std::path::PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let files = files_below("events", "json")
+        .iter()
+        .filter(|path| path.parent().is_some_and(|it| it.ends_with("events")))
+        .filter_map(name)
+        .collect::<BTreeSet<_>>();
+    assert_eq!(files, PAYLOADS.iter().map(|(_, file)| (*file).to_owned()).collect());
+}
+
+/// Whatever is left out here is swept by no fault.
+#[test]
+fn every_shipped_flow_reaches_each_of_its_effects() {
+    for flow in SHIPPED.scenario().versions[0].flows().all() {
+        let nothing = FaultPlan::Once { call: usize::MAX, fault: Fault::Throttle };
+        let report = SHIPPED.calm(&flow.name, nothing).expect("every flow has a recipe").run();
+        assert_eq!(report.violation, None, "{}: {}", flow.name, report.timeline);
+        let effects: BTreeSet<String> = flow.effects.iter().map(|effect| effect.id.clone()).collect();
+        assert_eq!(report.done.get(&flow.name), Some(&effects), "{}: {}", flow.name, report.timeline);
     }
 }

@@ -14,7 +14,8 @@
 //! # To add
 //!
 //! - **a flow**: a file under `flows/flows`. Lines that start with `#v2 ` are deployed while events are on
-//!   their way. Shipped flows take part by themselves; each needs a payload of its type under `events/`.
+//!   their way. Shipped flows take part by themselves; each needs a payload under `events/`, and its
+//!   route in `events::PAYLOADS`. A lookup that reads a list needs a line in `events::listings`.
 //! - **a field** that differs from event to event: a line in `events::fields`.
 //! - **a mutant**: a line in `mutants::ALL`. It wraps a port, writes rows by its own rules, handles batches in
 //!   another way or changes the flows; the product has no hook for it.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use sim::{FlowsVersion, RunSetup, Scenario, Simulation};
 
 use super::contacts;
-use super::events::recipes;
+use super::events::{listings, recipes};
 use super::flows::{shipped, versions};
 use super::mutants::{Mutant, NONE};
 use crate::fixtures::NOW;
@@ -19,7 +19,8 @@ pub(super) static SHIPPED: LazyLock<Simulation> = LazyLock::new(|| simulation(ve
 /// The simulation of some versions of our flows.
 pub(super) fn simulation(versions: Vec<FlowsVersion>) -> Simulation {
     let (events, contacts) = (recipes(versions[0].flows()), contacts::known());
-    let scenario = Scenario { versions, events, entities: contacts::ENTITIES, contacts, starts_at: NOW };
+    let (listings, entities) = (listings(), contacts::ENTITIES);
+    let scenario = Scenario { versions, events, listings, entities, contacts, starts_at: NOW };
     Simulation::new(scenario).unwrap_or_else(|error| panic!("{error}"))
 }
 

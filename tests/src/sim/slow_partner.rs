@@ -58,7 +58,8 @@ static SIMULATION: LazyLock<Simulation> = LazyLock::new(|| {
     };
     let events = BTreeMap::from(["quick", "hanging"].map(|name| (name.to_owned(), recipe(name))));
     let versions = vec![FlowsVersion::of(flows)];
-    let scenario = Scenario { versions, events, entities: 1000, contacts: Vec::new(), starts_at: NOW };
+    let scenario =
+        Scenario { versions, events, listings: BTreeMap::new(), entities: 1000, contacts: Vec::new(), starts_at: NOW };
     Simulation::new(scenario).unwrap_or_else(|error| panic!("{error}"))
 });
 

@@ -174,6 +174,8 @@ struct Seen {
     slow_calls: shares::SlowCalls,
     /// When each settled event was received, and how long it took, by flow.
     settled: BTreeMap<String, Vec<(Timestamp, std::time::Duration)>>,
+    /// The effects that became done, by flow.
+    done: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What is known of one event.
@@ -303,6 +305,7 @@ impl Oracle {
         for change in self.ledger.take_changes() {
             self.received(&change);
             self.settles(&change, scheduler.now());
+            self.notes_done(&change);
             report(scheduler, self.verdicts_stand(&change));
             report(scheduler, self.applies(&change));
             report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));

@@ -1,5 +1,7 @@
 //! What answers say: results that a flow needs, and credentials that a partner does not take.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use shared::ledger::{Entry, Progress};
 use shared::limits::budget;
@@ -32,6 +34,18 @@ impl Oracle {
             let attempts = row.effects.get(&effect).map_or(0, |entry| entry.attempts);
             known.rejected.insert(effect, (row.epoch, attempts));
         }
+    }
+
+    /// Notes which effects are done.
+    pub(super) fn notes_done(&self, RowChange { after, .. }: &RowChange) {
+        let is_done = |entry: &Entry| matches!(entry.progress, Progress::Done { .. });
+        let done = after.effects.iter().filter(|(_, entry)| is_done(entry)).map(|(id, _)| id.clone());
+        self.seen().done.entry(after.flow.clone()).or_default().extend(done);
+    }
+
+    /// The effects that became done, by flow.
+    pub(crate) fn done_effects(&self) -> BTreeMap<String, BTreeSet<String>> {
+        self.seen().done.clone()
     }
 
     /// What became done has its results.
