@@ -51,7 +51,7 @@ pub(super) async fn cart(system: &System, email: &str, change: Value) -> String 
 
 #[tokio::test]
 #[ignore = "needs the local cloud: make test"]
-async fn every_shipped_flow_runs_end_to_end() {
+async fn every_flow_of_the_shop_runs_end_to_end() {
     let system = System::take().await;
     let email = contact(&system).await;
 

@@ -10,6 +10,7 @@ mod flows;
 mod intruders;
 mod invoke;
 mod openapi;
+mod orders;
 mod replay;
 mod stacks;
 mod system;

@@ -182,7 +182,12 @@ impl System {
 
     /// The event's page, once it is in this state.
     pub(crate) async fn until(&self, id: &str, state: &str) -> Value {
-        eventually(&format!("{id} is {state}"), async || {
+        self.until_within(id, state, PATIENCE).await
+    }
+
+    /// The same, where something takes longer by its own declaration.
+    pub(crate) async fn until_within(&self, id: &str, state: &str, patience: Duration) -> Value {
+        eventually_within(patience, &format!("{id} is {state}"), async || {
             let page = self.show(id).await;
             if page["state"] == state { Ok(page) } else { Err(page) }
         })
@@ -252,7 +257,11 @@ async fn request(
 
 /// Asks until there is an answer, or says what the last one was.
 pub(super) async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    eventually_within(PATIENCE, what, ask).await
+}
+
+async fn eventually_within<T>(patience: Duration, what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
+    let deadline = tokio::time::Instant::now() + patience;
     loop {
         match ask().await {
             Ok(answer) => return answer,

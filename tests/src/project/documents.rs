@@ -217,3 +217,19 @@ fn the_runbook_knows_every_reason() {
         assert!(runbook.contains(&format!("| `{name}` |")), "the runbook does not say what to do about `{name}`");
     }
 }
+
+/// The blocks of YAML of a document.
+fn yaml_blocks(text: &str) -> impl Iterator<Item = serde_json::Value> {
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.map(|block| serde_saphyr::from_str(block).unwrap_or_else(|error| panic!("{error}: {block}")))
+}
+
+#[test]
+fn the_flow_in_the_readme_is_the_shipped_one_without_its_schema() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect(path);
+    let shipped = read("infra/flows/flows/shopify-order-paid.yaml");
+    let mut shipped: serde_json::Value = serde_saphyr::from_str(&shipped).expect("the flow");
+    assert!(shipped.as_object_mut().and_then(|flow| flow.remove("schema")).is_some(), "it has a schema");
+    let shown: Vec<serde_json::Value> = yaml_blocks(&read("README.md")).collect();
+    assert_eq!(shown, [shipped]);
+}
