@@ -14,6 +14,7 @@ mod orders;
 mod replay;
 mod stacks;
 mod system;
+mod tokens;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
