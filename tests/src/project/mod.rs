@@ -2,6 +2,7 @@
 
 mod defects;
 mod documents;
+mod filters;
 mod logs;
 mod names;
 pub(crate) mod named_tests;

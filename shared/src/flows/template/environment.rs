@@ -44,7 +44,17 @@ pub(super) fn path() -> &'static Environment<'static> {
     &PATH
 }
 
-/// The environment for what may be undefined: answers of partners, and templates that are only tried out.
+/// The environment for templates that are only tried out, with nothing to render from: what is undefined says nothing.
+pub(super) fn trial() -> &'static Environment<'static> {
+    static TRIAL: LazyLock<Environment<'static>> = LazyLock::new(|| {
+        let mut environment = with_behavior(UndefinedBehavior::Chainable);
+        filters::add_strict(&mut environment);
+        environment
+    });
+    &TRIAL
+}
+
+/// The environment for what may be undefined: answers of partners.
 pub(in crate::flows) fn lenient() -> &'static Environment<'static> {
     static LENIENT: LazyLock<Environment<'static>> = LazyLock::new(|| with_behavior(UndefinedBehavior::Chainable));
     &LENIENT

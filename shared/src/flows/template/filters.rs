@@ -160,19 +160,36 @@ fn tojson(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     Ok(json.into())
 }
 
-fn e164(state: &State<'_, '_>, value: &Value, country: Option<String>, named: Kwargs) -> Result<Value, Error> {
-    let trunk: Option<String> = named.get("trunk")?;
+/// A phone number in E.164. It rejects nothing that an event says: a `country` or a `trunk` that cannot be used counts as
+/// not given, and what is no text and no number comes out as it is.
+fn e164(state: &State<'_, '_>, value: &Value, country: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let trunk: Option<Value> = named.get("trunk")?;
     named.assert_all_used()?;
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() <= 3;
-    let country = country.map(|country| country.trim_start_matches('+').to_owned());
-    if let Some(bad) = country.as_ref().filter(|country| !digits(country) || country.is_empty()) {
+    if value.is_undefined() {
+        return undefined(state);
+    }
+    let Some(text) = plain_text(value).filter(|text| text.len() <= MAX_TEXT) else { return Ok(value.clone()) };
+    let country = country.and_then(|country| phone::country(&plain_text(&country)?));
+    let trunk = trunk.and_then(|trunk| phone::trunk(&plain_text(&trunk)?));
+    Ok(phone::e164(&text, country.as_deref(), trunk.as_deref().unwrap_or("0")).into())
+}
+
+/// The same where a file is only tried out: what stands in the file can be put right.
+fn e164_of_a_file(state: &State<'_, '_>, value: &Value, country: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let written = |value: &Option<Value>| value.as_ref().filter(|it| !it.is_undefined() && !it.is_none()).cloned();
+    if let Some(bad) = written(&country).filter(|it| plain_text(it).and_then(|text| phone::country(&text)).is_none()) {
         return Err(bad_argument(format!("`{bad}` is no calling code: write `'49'`, or nothing")));
     }
-    if let Some(bad) = trunk.as_ref().filter(|trunk| !digits(trunk)) {
+    let trunk = written(&named.peek("trunk").ok());
+    if let Some(bad) = trunk.filter(|it| plain_text(it).and_then(|text| phone::trunk(&text)).is_none()) {
         return Err(bad_argument(format!("`{bad}` is no trunk prefix: write `trunk='0'`")));
     }
-    let trunk = trunk.as_deref().unwrap_or("0");
-    of_text(state, value, |text| Ok(phone::e164(text, country.as_deref(), trunk).into()))
+    e164(state, value, country, named)
+}
+
+/// Filters that find fault with arguments which stand in a file, and would bear them in an event.
+pub(super) fn add_strict(environment: &mut Environment<'static>) {
+    environment.add_filter("e164", e164_of_a_file);
 }
 
 #[cfg(test)]

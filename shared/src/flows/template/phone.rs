@@ -31,6 +31,20 @@ pub(super) fn e164(text: &str, country: Option<&str>, trunk: &str) -> String {
     }
 }
 
+/// A calling code: one to three digits, with or without a plus.
+pub(super) fn country(text: &str) -> Option<String> {
+    digits(text.trim().trim_start_matches('+')).filter(|digits| !digits.is_empty())
+}
+
+/// A trunk prefix: up to three digits.
+pub(super) fn trunk(text: &str) -> Option<String> {
+    digits(text.trim())
+}
+
+fn digits(text: &str) -> Option<String> {
+    (text.len() <= 3 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -23,6 +23,10 @@ fn digests_are_those_of_the_standards() {
         ("event.n | md5", "8f14e45fceea167a5a36dedd4bea2543"),
         ("event.what | hmac('Jefe')", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
         ("event.what | hmac('Jefe', 'sha1')", "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79"),
+        (
+            "event.what | hmac('Jefe', 'sha512')",
+            "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
+        ),
         ("event.what | hmac('Jefe', 'sha256', 'base64')", "W9zBRr9gdU5qBCQmCJV1x1oAPwidJzmDnexYuWTsOEM="),
         ("event.abc | upper | trim | lower | sha1", "a9993e364706816aba3e25717850c26c9cd0d89d"),
     ] {
@@ -54,6 +58,39 @@ fn a_phone_number_is_a_plus_and_digits() {
     assert_eq!(value("'call me' | e164('49')", &event), Ok(json!("call me")));
 }
 
+/// What an event says of a country is not checked by anybody before it is here.
+#[test]
+fn a_phone_number_is_never_rejected() {
+    let usable = [json!("49"), json!("+49"), json!(49), json!(" 49 ")];
+    let unusable = [
+        json!("DE"),
+        json!(""),
+        json!("4949"),
+        json!(-4),
+        json!(4.9),
+        json!(true),
+        json!(null),
+        json!([49]),
+        json!({"code": 49}),
+    ];
+    for (country, expected) in usable.iter().map(|it| (it, "+491511")).chain(unusable.iter().map(|it| (it, "+01511"))) {
+        let event = json!({"phone": "01511", "country": country});
+        assert_eq!(value("event.phone | e164(event.country)", &event), Ok(json!(expected)), "{country}");
+    }
+    for (trunk, expected) in
+        [(json!("0"), "+391511"), (json!(""), "+3901511"), (json!("x"), "+391511"), (json!([]), "+391511")]
+    {
+        let event = json!({"phone": "01511", "trunk": trunk});
+        assert_eq!(value("event.phone | e164('39', trunk=event.trunk)", &event), Ok(json!(expected)), "{trunk}");
+    }
+    for phone in [json!(["01511"]), json!({"number": "01511"}), json!([])] {
+        let event = json!({"phone": phone});
+        assert_eq!(value("event.phone | e164('49')", &event), Ok(phone), "it comes out as it is");
+    }
+    let event = json!({"phone": "01511"});
+    assert_eq!(value("event.phone | e164(event.country)", &event), Ok(json!("+01511")), "no country is given");
+}
+
 #[test]
 fn none_stays_none_and_undefined_is_an_error() {
     let event = json!({"none": null, "list": [1]});
@@ -63,7 +100,8 @@ fn none_stays_none_and_undefined_is_an_error() {
         assert_eq!(value(&format!("event.none | {filter}"), &event), Ok(Value::Null), "{filter}");
         assert_eq!(value(&format!("event.gone | default(none) | {filter}"), &event), Ok(Value::Null), "{filter}");
         assert!(value(&format!("event.gone | {filter}"), &event).is_err(), "{filter}");
-        assert!(value(&format!("event.list | {filter}"), &event).is_err(), "{filter}");
+        let is_rejected = value(&format!("event.list | {filter}"), &event).is_err();
+        assert!(is_rejected != filter.starts_with("e164"), "{filter}");
     }
     assert_eq!(value("event.none | tojson", &event), Ok(json!("null")), "JSON has a word for it");
     assert!(value("event.gone | tojson", &event).is_err());
@@ -86,7 +124,14 @@ fn a_wrong_argument_is_told_when_the_file_is_read() {
         assert!(malformed(bad), "{bad}");
     }
     assert!(!malformed("event.a | hmac(vars.secret) | upper"));
-    for good in ["event.a | e164(event.country)", "event.a | replace(event.b, event.c)", "event.a | default(event.b)"] {
+    assert!(malformed("event.a | e164(event.country | default('DE'))"), "what stands in the file");
+    assert!(malformed("event.a | e164(['49'])"));
+    for good in [
+        "event.a | e164(event.country)",
+        "event.a | e164(event.country, trunk=event.trunk)",
+        "event.a | replace(event.b, event.c)",
+        "event.a | default(event.b)",
+    ] {
         assert!(!malformed(good), "{good}: what an event says is known only then");
     }
 }
@@ -100,6 +145,30 @@ proptest! {
         }
         let json = value("event.t | tojson", &event).expect("JSON");
         prop_assert_eq!(serde_json::from_str::<Value>(json.as_str().expect("a text")).expect("JSON"), json!(text));
+    }
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<String>().prop_map(Value::from),
+        "[+0-9 ]{0,5}".prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        Just(Value::Null),
+        any::<Vec<u8>>().prop_map(Value::from),
+        any::<String>().prop_map(|text| json!({ "code": text })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_event_makes_e164_fail(phone in anything(), country in anything(), trunk in anything()) {
+        let event = json!({"phone": phone, "country": country, "trunk": trunk});
+        let number = value("event.phone | e164(event.country, trunk=event.trunk)", &event);
+        let number = number.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let digits = |text: &str| text.strip_prefix('+').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
+        prop_assert!(number == event["phone"] || number.as_str().is_some_and(|text| digits(text) || event["phone"].to_string() == text));
     }
 }
 
