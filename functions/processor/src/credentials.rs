@@ -102,6 +102,12 @@ pub(crate) async fn secret_vars(work: &Work<'_>, name: &str, partner: &Integrati
     for var in partner.vars.secrets() {
         let secret = newest(work, &format!("integrations/{name}/vars/{var}")).await?;
         let secret = secret.ok_or_else(|| format!("there is no secret for the variable `{var}` of `{name}`"))?;
+        // It is the secret that is wrong, and no event: somebody puts it right, and the event goes on.
+        if !secret.is_one_line() {
+            return Err(format!(
+                "the secret variable `{var}` of `{name}` has a line break or a control character in it"
+            ));
+        }
         secrets.insert(var.to_owned(), secret);
     }
     Ok(secrets)

@@ -6,6 +6,7 @@ mod echoes;
 mod effects;
 mod floods;
 mod functions;
+mod lines;
 pub(crate) mod mirror;
 mod roles;
 mod secrets;

@@ -49,6 +49,11 @@ impl Secret {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is one line: no header takes another one.
+    pub fn is_one_line(&self) -> bool {
+        !self.0.chars().any(char::is_control)
+    }
 }
 
 impl ConstantTimeEq for Secret {
