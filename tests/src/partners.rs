@@ -2,6 +2,7 @@
 //! says, and what `FLOWS.md` says of it is true.
 
 mod answers;
+mod provenance;
 mod requests;
 mod table;
 

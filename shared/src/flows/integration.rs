@@ -18,6 +18,7 @@ pub(super) use base_url::is_authority;
 pub(super) use resolve::{KEY_WINDOW, Resolved, resolve};
 
 use super::answers::check_pointer;
+use super::maybe_known::{KeyWindow, MaybeKnown};
 use super::vars::{Vars, WrittenVar};
 use super::written_breaker::WrittenBreaker;
 use super::{AnswerRule, Auth, CatalogCall, Format, FunctionName, HeaderTemplates, QueryTemplates};
@@ -57,6 +58,8 @@ pub struct Integration {
     pub key_window: Duration,
     /// The limits on calls to the partner.
     pub pressure: Pressure,
+    /// The fields of which the files say that they are not known.
+    pub not_known: Vec<&'static str>,
     /// The meanings of this partner's answers, where they differ from the defaults. The first row that fits decides.
     pub answers: Vec<AnswerRule>,
     /// The calls that effects may name.
@@ -128,16 +131,12 @@ pub(super) struct WrittenIntegration {
     /// The header under which the partner takes our idempotency key; empty where it takes none. Without it,
     /// `Idempotency-Key`.
     idempotency_header: Option<String>,
-    /// How long the partner remembers our key. Without it, 24h.
-    #[serde(default, deserialize_with = "optional_duration")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "crate::base::time::DurationText"),
-        serde(serialize_with = "super::schema::some", skip_serializing_if = "Option::is_none")
-    )]
-    key_window: Option<Duration>,
-    /// The highest rate of calls.
-    rate: Option<Rate>,
+    /// How long the partner remembers our key. Without it, 24h. What is `not known` counts as 1h.
+    #[cfg_attr(feature = "schema", serde(skip_serializing_if = "Option::is_none"))]
+    key_window: Option<MaybeKnown<KeyWindow>>,
+    /// The highest rate of calls. What is `not known` is no limit.
+    #[cfg_attr(feature = "schema", serde(skip_serializing_if = "Option::is_none"))]
+    rate: Option<MaybeKnown<Rate>>,
     /// The most calls at once.
     concurrency: Option<u32>,
     /// The circuit breaker: when calls stop, and for how long. Without it, a standard one is in force; `off` takes that

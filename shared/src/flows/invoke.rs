@@ -238,6 +238,7 @@ impl Integration {
             timeout,
             idempotency_header: "Idempotency-Key".into(),
             key_window: KEY_WINDOW,
+            not_known: Vec::new(),
             pressure: Pressure { rate: None, concurrency: None, breaker: WrittenBreaker::default().0 },
             ..Integration::default()
         }

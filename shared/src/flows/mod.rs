@@ -29,6 +29,7 @@ mod headers;
 mod integration;
 mod invoke;
 mod lookup;
+mod maybe_known;
 mod query;
 mod request;
 mod safe_mode;

@@ -13,6 +13,7 @@ use super::answers::WrittenResult;
 use super::auth::WrittenAuth;
 use super::integration::WrittenIntegration;
 use super::key::{Normalized, WindowByField};
+use super::maybe_known::{KeyWindow, MaybeKnown, NOT_KNOWN};
 use super::order::NormalizedOrder;
 use super::parse::Size;
 use super::source::InHeader;
@@ -214,6 +215,41 @@ impl JsonSchema for IdAt {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({"anyOf": [generator.subschema_for::<Field>(), generator.subschema_for::<InHeader>()]})
+    }
+}
+
+impl JsonSchema for KeyWindow {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        DurationText::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        DurationText::json_schema(generator)
+    }
+}
+
+impl Serialize for KeyWindow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        DurationText::serialize(&self.0, serializer)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for MaybeKnown<T> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("MaybeKnown{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<T>(), {"const": NOT_KNOWN}]})
+    }
+}
+
+impl<T: Serialize> Serialize for MaybeKnown<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            MaybeKnown::Is(fact) => fact.serialize(serializer),
+            MaybeKnown::NotKnown => serializer.serialize_str(NOT_KNOWN),
+        }
     }
 }
 

@@ -75,9 +75,13 @@ fn answers_mean_what_is_known_of_them() {
     let exists =
         json!({"status": "error", "category": "CONFLICT", "message": "Contact already exists. Existing ID: 51"});
     let mandrill = |name: &str| json!({"status": "error", "code": -1, "name": name, "message": "x"});
+    let taken = |node: Value| {
+        let errors = json!([{"field": ["basicCodeDiscount", "code"], "message": "Code must be unique"}]);
+        json!({"data": {"discountCodeBasicCreate": {"codeDiscountNode": node, "userErrors": errors}}})
+    };
     let catalogue = catalogue();
     for (partner, call, status, body, expected) in [
-        ("hubspot", "upsert_contact", 409, json!({"category": "CONFLICT"}), "retry"),
+        ("hubspot", "upsert_contact", 409, json!({"category": "CONFLICT"}), "again"),
         ("hubspot", "upsert_contact", 423, json!({}), "retry"),
         ("hubspot", "upsert_contact", 477, json!({}), "retry"),
         ("hubspot", "upsert_contact", 429, json!({"policyName": "TEN_SECONDLY_ROLLING"}), "retry"),
@@ -97,6 +101,7 @@ fn answers_mean_what_is_known_of_them() {
         ("mailchimp-transactional", "send_message", 500, mandrill("Invalid_Key"), "retry"),
         ("mailchimp-transactional", "send_message", 500, mandrill("GeneralError"), "unknown"),
         ("mailchimp-transactional", "send_message", 402, mandrill("PaymentRequired"), "failed"),
+        ("mailchimp-transactional", "send_message", 402, json!({}), "unknown"),
         ("sendgrid", "send_mail", 429, json!({}), "retry"),
         ("sendgrid", "send_mail", 400, json!({"errors": [{"message": "x"}]}), "failed"),
         ("sendgrid", "send_mail", 500, json!({}), "unknown"),
@@ -104,8 +109,13 @@ fn answers_mean_what_is_known_of_them() {
         ("shopify", "add_tags", 200, shopify("ACCESS_DENIED"), "failed"),
         ("shopify", "add_tags", 200, shopify("INTERNAL_SERVER_ERROR"), "again"),
         ("shopify", "add_tags", 200, user_error, "failed"),
+        ("shopify", "create_discount_code", 200, taken(json!(null)), "failed"),
+        ("shopify", "create_discount_code", 200, taken(json!({"id": "gid://shopify/1"})), "unknown"),
         ("shopify", "create_discount_code", 200, shopify("INTERNAL_SERVER_ERROR"), "unknown"),
         ("slack", "post_message", 200, slack("channel_not_found"), "failed"),
+        ("slack", "post_message", 200, slack("missing_scope"), "failed"),
+        ("slack", "post_message", 200, slack("an_error_of_tomorrow"), "unknown"),
+        ("slack", "post_message", 200, json!({"ok": false}), "unknown"),
         ("slack", "post_message", 200, slack("ratelimited"), "retry"),
         ("slack", "post_message", 200, slack("token_revoked"), "retry"),
         ("slack", "post_message", 200, slack("internal_error"), "unknown"),

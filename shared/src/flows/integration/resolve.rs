@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::super::maybe_known::{KeyWindow, MaybeKnown};
 use super::super::vars::{Var, Vars, WrittenVar};
 use super::{Integration, WrittenIntegration, base_url, check};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
 use crate::flows::{FunctionName, catalog};
 use crate::limits::pressure::Pressure;
+use crate::limits::rates::Rate;
 
 /// The integrations in force, and the mistakes in their files, each with its file's path.
 #[derive(Default)]
@@ -81,6 +83,8 @@ impl Layers<'_> {
         if timeout.is_none() {
             wrong.push(Wrong::at("", "the field `timeout` is missing here"));
         }
+        let key_window = own.key_window.or(below.key_window);
+        let rate = own.rate.or(below.rate);
         let header = own.idempotency_header.as_ref().or(below.idempotency_header.as_ref());
         let mut integration = Integration {
             uses: own.uses.clone(),
@@ -95,9 +99,10 @@ impl Layers<'_> {
             error: own.error.as_ref().or(below.error.as_ref()).cloned().unwrap_or_default(),
             timeout: timeout.unwrap_or(Duration::from_secs(1)),
             idempotency_header: header.cloned().unwrap_or_else(|| "Idempotency-Key".into()),
-            key_window: own.key_window.or(below.key_window).unwrap_or(KEY_WINDOW),
+            key_window: in_force(key_window),
+            not_known: not_known(key_window, rate),
             pressure: Pressure {
-                rate: own.rate.or(below.rate),
+                rate: rate.and_then(MaybeKnown::known),
                 concurrency: own.concurrency.or(below.concurrency),
                 breaker: breaker.0,
             },
@@ -124,8 +129,10 @@ impl Layers<'_> {
         let own = self.own;
         let mut integration = Integration::of_function(function.clone(), own.timeout.unwrap_or(Duration::from_secs(1)));
         let breaker = own.breaker.clone().unwrap_or_default().0;
-        integration.pressure = Pressure { rate: own.rate, concurrency: own.concurrency, breaker };
-        integration.key_window = own.key_window.unwrap_or(KEY_WINDOW);
+        integration.pressure =
+            Pressure { rate: own.rate.and_then(MaybeKnown::known), concurrency: own.concurrency, breaker };
+        integration.key_window = in_force(own.key_window);
+        integration.not_known = not_known(own.key_window, own.rate);
         let mut wrong: Vec<Wrong> =
             own.strange_to_functions().map(|field| Wrong::at(step(field), told(field))).collect();
         match own.timeout {
@@ -215,6 +222,20 @@ impl WrittenIntegration {
         plain.chain(lists.into_iter().filter(|(_, empty)| !empty).map(|(field, _)| field))
     }
 }
+
+/// The key window in force.
+fn in_force(written: Option<MaybeKnown<KeyWindow>>) -> Duration {
+    written.map_or(KEY_WINDOW, |fact| fact.known().map_or(UNKNOWN_KEY_WINDOW, |KeyWindow(window)| window))
+}
+
+fn not_known(key_window: Option<MaybeKnown<KeyWindow>>, rate: Option<MaybeKnown<Rate>>) -> Vec<&'static str> {
+    let key_window = key_window.filter(MaybeKnown::is_not_known).map(|_| "key_window");
+    key_window.into_iter().chain(rate.filter(MaybeKnown::is_not_known).map(|_| "rate")).collect()
+}
+
+/// The key window that counts where a partner honours keys and does not say for how long: longer than the retries of a flow
+/// whose partner is well, and shorter than any that is published.
+const UNKNOWN_KEY_WINDOW: Duration = Duration::from_secs(3600);
 
 /// The default key window: Stripe's, and that of many others.
 pub(in crate::flows) const KEY_WINDOW: Duration = Duration::from_secs(24 * 3600);

@@ -81,10 +81,13 @@ fn of_flow(place: &[&str], old: Option<&Value>, new: Option<&Value>, keyed: bool
     }
 }
 
-/// Whether a duration became shorter. Without a value, it is `otherwise`.
+/// Whether a duration became shorter. Without a value, it is `otherwise`; one that is not known counts as an hour.
 fn shorter(old: Option<&Value>, new: Option<&Value>, otherwise: Duration) -> bool {
-    let read =
-        |value: Option<&Value>| value.map_or(Some(otherwise), |value| Written::deserialize(value).ok().map(|w| w.0));
+    let read = |value: Option<&Value>| match value {
+        None => Some(otherwise),
+        Some(value) if value == "not known" => Some(Duration::from_secs(3600)),
+        Some(value) => Written::deserialize(value).ok().map(|w| w.0),
+    };
     read(old).zip(read(new)).is_some_and(|(old, new)| new < old)
 }
 

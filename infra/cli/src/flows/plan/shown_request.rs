@@ -68,6 +68,10 @@ pub(super) fn in_force(partner: &Integration) -> Vec<String> {
     let has_key = partner.function.is_some() || !partner.idempotency_header.is_empty();
     let key = format!("knows our key for {}", in_words(partner.key_window));
     let key = if has_key { key } else { "no header for our key".to_owned() };
+    let is_not_known = |field: &&str| partner.not_known.contains(field);
+    let unknown_window = format!("how long it knows our key is not known: {} counts", in_words(partner.key_window));
+    let key = Some("key_window").filter(is_not_known).map_or(key, |_| unknown_window);
+    let rate = rate.or(Some("rate").filter(is_not_known).map(|_| "rate not known".to_owned()));
     uses.into_iter().chain(timeout).chain(rate).chain(slots).chain(breaker).chain([key]).collect()
 }
 
