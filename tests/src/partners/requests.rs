@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use local::prism::{SNAPSHOTS, Snapshot, requests, samples, snapshot_file};
+use local::prism::{BROKEN_IN, NOT_DEMANDED, REFUSED, SNAPSHOTS, Snapshot, requests, samples, snapshot_file};
 use shared::adapters::machine::read_catalog;
 use shared::flows::CheckedAgainst;
 
@@ -29,6 +29,30 @@ async fn there_is_no_snapshot_of_what_is_gone() {
         requests(&root()).await.expect("requests").iter().map(|sample| format!("{}.http", sample.name)).collect();
     let name = |path: &std::path::PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
     assert_eq!(files_below(SNAPSHOTS, "http").iter().map(name).collect::<BTreeSet<_>>(), wanted);
+}
+
+/// Whatever Prism accepted, it refused in every way in which it can be broken: in another thing each time, by its own words.
+#[tokio::test]
+async fn every_request_that_prism_accepted_was_refused_when_it_was_broken() {
+    let mut bodies = 0;
+    for sample in requests(&root()).await.expect("requests") {
+        let file = std::fs::read_to_string(snapshot_file(&root(), &sample.name)).expect("a snapshot");
+        let Some(seal) = Snapshot::parse(&file).and_then(|snapshot| snapshot.accepted) else { continue };
+        let refused = |told: &String| told.strip_prefix(REFUSED).is_some_and(|why| why.len() > 10);
+        let nothing_there = |told: &String| told.strip_prefix(NOT_DEMANDED).is_some_and(|why| why.len() > 10);
+        let [auth, header, content_type, field] = &seal.broken;
+        assert!(refused(auth), "{}: {auth}", sample.name);
+        assert!(refused(header) || nothing_there(header), "{}: {header}", sample.name);
+        if sample.request.body.is_empty() {
+            assert!(nothing_there(content_type) && nothing_there(field), "{}: {:?}", sample.name, seal.broken);
+            continue;
+        }
+        bodies += 1;
+        assert!(refused(content_type) && refused(field), "{}: {:?}", sample.name, seal.broken);
+        let said: BTreeSet<&String> = seal.broken.iter().collect();
+        assert_eq!(said.len(), BROKEN_IN.len(), "{}: each breakage is another one: {:?}", sample.name, seal.broken);
+    }
+    assert_eq!(bodies, 9, "calls with a body and a description");
 }
 
 /// Every partner of the catalogue, and every call of it, is in the samples.

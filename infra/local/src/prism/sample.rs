@@ -19,6 +19,7 @@ use shared::flows::{Action, File, Flow, Flows, catalog};
 use shared::ledger::Row;
 
 use super::capture::Capture;
+use super::description::ApiOperation;
 use super::wire::WireRequest;
 
 /// The file with the sample values, in the project.
@@ -57,6 +58,14 @@ pub struct SampleRequest {
     pub extra: BTreeMap<String, String>,
 }
 
+impl SampleRequest {
+    /// The header fields for Prism alone, as far as its description demands them.
+    pub(super) fn extra_for(&self, operation: &ApiOperation) -> BTreeMap<String, String> {
+        let demanded = |name: &&String| operation.headers.contains(name);
+        self.extra.iter().filter(|(name, _)| demanded(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+    }
+}
+
 /// The samples of every partner.
 pub fn samples(root: &Path) -> Result<BTreeMap<String, PartnerSamples>> {
     let file = root.join(SAMPLES);
@@ -76,7 +85,18 @@ pub async fn requests(root: &Path) -> Result<Vec<SampleRequest>> {
 
 /// A flow with an effect for each call of a partner.
 pub fn flows_of(root: &Path, partner: &str, samples: &PartnerSamples) -> Result<Flows> {
-    let effect = |(call, with): (&String, &Value)| json!({"id": call, "call": format!("{partner}.{call}"), "with": with, "needs": []});
+    flows_trusting(root, partner, samples, None)
+}
+
+/// The same, where the effects say a guarantee of their own.
+pub fn flows_trusting(root: &Path, partner: &str, samples: &PartnerSamples, guarantee: Option<&str>) -> Result<Flows> {
+    let effect = |(call, with): (&String, &Value)| {
+        let mut effect = json!({"id": call, "call": format!("{partner}.{call}"), "with": with, "needs": []});
+        if let Some(guarantee) = guarantee {
+            effect["guarantee"] = guarantee.into();
+        }
+        effect
+    };
     let effects: Vec<Value> = samples.calls.iter().map(effect).collect();
     let flow = json!({
         "name": "sample", "version": 1, "on": {"source": "shop", "type": "sample"},
@@ -108,16 +128,31 @@ async fn of_partner(flows: &Flows, partner: &str, samples: &PartnerSamples) -> R
             extra: samples.extra.clone(),
         };
         let name = format!("{partner}.{}", effect.id);
-        for (ending, request) in rendered(flows, flow, &effect.id)? {
-            found.push(named(format!("{name}{ending}"), on_the_wire(request).await?));
+        for (ending, request) in requests_of(flows, flow, &effect.id, json!({"id": "sample"})).await? {
+            found.push(named(format!("{name}{ending}"), request));
         }
     }
     Ok(found)
 }
 
+/// The request of an effect for an event as it goes over the wire, and that of its lookup, each with the ending of its
+/// name.
+pub async fn requests_of(
+    flows: &Flows,
+    flow: &Flow,
+    id: &str,
+    event: Value,
+) -> Result<Vec<(&'static str, WireRequest)>> {
+    let mut sent = Vec::new();
+    for (ending, request) in rendered(flows, flow, id, event)? {
+        sent.push((ending, on_the_wire(request).await?));
+    }
+    Ok(sent)
+}
+
 /// The request of an effect, and that of its lookup.
-fn rendered(flows: &Flows, flow: &Flow, id: &str) -> Result<Vec<(&'static str, PartnerRequest)>> {
-    let event = Event::new(flow, 1, json!({"id": "sample"}), Names::default(), NOW, Trace::start(1, 2, 3));
+fn rendered(flows: &Flows, flow: &Flow, id: &str, event: Value) -> Result<Vec<(&'static str, PartnerRequest)>> {
+    let event = Event::new(flow, flow.version, event, Names::default(), NOW, Trace::start(1, 2, 3));
     let event = event.map_err(|error| anyhow::anyhow!("the sample is no event: {error}"))?;
     let row = Row::admitted(&event, NOW);
     let effect = flow.effects.iter().find(|effect| effect.id == id).context("the effect of a call")?;
