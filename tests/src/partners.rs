@@ -4,6 +4,7 @@
 mod answers;
 mod provenance;
 mod requests;
+mod silence;
 mod table;
 
 use std::collections::BTreeMap;

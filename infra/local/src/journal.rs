@@ -36,7 +36,12 @@ impl Journal {
 
 /// This moment, as RFC 3339 with milliseconds.
 pub fn now() -> String {
-    format!("{:.3}", jiff::Timestamp::now())
+    rfc3339(jiff::Timestamp::now())
+}
+
+/// A moment, as RFC 3339 with milliseconds.
+pub fn rfc3339(at: jiff::Timestamp) -> String {
+    format!("{at:.3}")
 }
 
 /// This moment, in seconds since the Unix epoch.
@@ -44,7 +49,7 @@ pub fn now_seconds() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// This moment, as RFC 2822 writes it: `Wed, 18 Nov 2026 13:27:00 +0000`.
-pub fn now_rfc2822() -> String {
-    jiff::fmt::rfc2822::to_string(&jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC)).unwrap_or_default()
+/// A moment, as RFC 2822 writes it: `Wed, 18 Nov 2026 13:27:00 +0000`.
+pub fn rfc2822(at: jiff::Timestamp) -> String {
+    jiff::fmt::rfc2822::to_string(&at.to_zoned(jiff::tz::TimeZone::UTC)).unwrap_or_default()
 }

@@ -60,6 +60,8 @@ impl PartnerCall {
 /// A call as it came in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IncomingCall {
+    /// When it came.
+    pub(super) at: jiff::Timestamp,
     pub(super) integration: String,
     pub(super) method: String,
     pub(super) path: String,
@@ -75,22 +77,32 @@ pub(super) struct IncomingCall {
 
 impl IncomingCall {
     pub(super) fn new(parts: &Parts, body: &[u8]) -> Self {
-        let header = |name| Some(parts.headers.get(name)?.to_str().ok()?.to_owned());
         let segment = parts.uri.path().split('/').nth(1).unwrap_or_default();
         let text = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
         };
         let headers: BTreeMap<String, String> = parts.headers.iter().filter_map(text).collect();
-        let is_form = headers.get("content-type").is_some_and(|kind| kind.starts_with(FORM));
-        Self {
+        let call = Self {
+            at: jiff::Timestamp::now(),
             integration: segment.to_owned(),
             method: parts.method.to_string(),
             path: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            ..Self::default()
+        };
+        call.with(headers, body)
+    }
+
+    /// The call with these header fields, under lower-case names, and this body.
+    pub(super) fn with(self, headers: BTreeMap<String, String>, body: &[u8]) -> Self {
+        let is_form = headers.get("content-type").is_some_and(|kind| kind.starts_with(FORM));
+        let header = |name: &str| headers.get(name).cloned();
+        Self {
             idempotency_key: header("idempotency-key"),
             traceparent: header("traceparent"),
             raw: body.to_owned(),
             body: if is_form { fields(&String::from_utf8_lossy(body)) } else { readable(body) },
             headers,
+            ..self
         }
     }
 

@@ -47,7 +47,6 @@ impl StubIntegration {
     }
 
     /// An integration that answers in this form, and asks for no credentials.
-    #[cfg(test)]
     pub(super) fn of_form(form: PartnerForm) -> Self {
         Self { form, ..Self::default() }
     }

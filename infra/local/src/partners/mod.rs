@@ -10,6 +10,7 @@ mod call;
 mod control;
 mod form;
 mod integration;
+mod model;
 mod stub;
 mod token_endpoint;
 mod fault_chance;
@@ -40,6 +41,7 @@ pub use call::PartnerCall;
 pub use control::{Behaviour, Mode};
 pub use fault_chance::FaultChance;
 pub use integration::StubIntegration;
+pub use model::PartnerModel;
 
 use crate::journal::Journal;
 use crate::prism::WireRequest;

@@ -83,6 +83,11 @@ fn is_asserted(grant: &JwtBearer, pem: &str, call: &IncomingCall) -> Option<Valu
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::rsa::KeySize;
+    use aws_lc_rs::signature::RSA_PKCS1_SHA256;
+
     use super::*;
 
     fn partner(auth: &str, secret: &str) -> StubIntegration {
@@ -111,5 +116,69 @@ mod tests {
         assert!(!partner.takes(&api("local-token-9"), &tokens));
         tokens.insert(token.to_owned(), 0);
         assert!(!partner.takes(&api(token), &tokens), "it is over");
+    }
+
+    #[test]
+    fn a_client_may_send_its_secret_in_the_body() {
+        let partner = partner("{oauth2: {token_url: 'https://a.example/t', client_id: me, send: body}}", "s cret");
+        let ask = |id: &str, secret: &str| {
+            let body = json!({"grant_type": "client_credentials", "client_id": id, "client_secret": secret});
+            let call = IncomingCall { body, ..IncomingCall::default() };
+            give_token(&partner, &call, &mut BTreeMap::new()).status
+        };
+        assert_eq!([ask("me", "s cret"), ask("me", "wrong"), ask("you", "s cret")], [200, 401, 401]);
+        let pair = format!("Basic {}", BASE64_STANDARD.encode("me:s cret"));
+        let in_header = IncomingCall {
+            headers: [("authorization".to_owned(), pair)].into(),
+            body: json!({"grant_type": "client_credentials"}),
+            ..IncomingCall::default()
+        };
+        assert_eq!(give_token(&partner, &in_header, &mut BTreeMap::new()).status, 401, "it is not where it belongs");
+    }
+
+    /// A key, and its PEM.
+    fn new_key() -> (KeyPair, String) {
+        let key = KeyPair::generate(KeySize::Rsa2048).expect("a key");
+        let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&key).expect("a key").as_ref().to_vec();
+        (key, format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", BASE64_STANDARD.encode(der)))
+    }
+
+    /// An assertion with these claims, which this key signs.
+    fn assertion(key: &KeyPair, claims: &Value) -> String {
+        let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(&json!({"alg": "RS256", "typ": "JWT"})), part(claims));
+        let mut signature = vec![0; key.public_modulus_len()];
+        key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).expect("a signature");
+        format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    #[test]
+    fn an_assertion_is_taken_if_our_key_signed_it_for_this_end_point_and_it_is_not_over() {
+        let (key, pem) = new_key();
+        let partner = partner("{jwt_bearer: {token_url: 'https://a.example/t', issuer: me}}", &pem);
+        let good = json!({"iss": "me", "aud": "https://a.example/t", "exp": now_seconds() + 60});
+        let but = |name: &str, value: Value| {
+            let mut claims = good.clone();
+            claims[name] = value;
+            assertion(&key, &claims)
+        };
+        let status = |assertion: String| {
+            let call = IncomingCall { body: json!({"assertion": assertion}), ..IncomingCall::default() };
+            give_token(&partner, &call, &mut BTreeMap::new()).status
+        };
+        assert_eq!(status(assertion(&key, &good)), 200);
+        assert_eq!(status(assertion(&new_key().0, &good)), 401, "another key signed it");
+        assert_eq!(status(but("exp", json!(now_seconds() - 1))), 401, "it is over");
+        assert_eq!(status(but("exp", Value::Null)), 401, "it has no end");
+        assert_eq!(status(but("aud", json!("https://b.example/t"))), 401, "it is for somebody else");
+        assert_eq!(status(but("iss", json!("you"))), 401, "it is somebody else's");
+        let (content, signature) =
+            assertion(&key, &good).rsplit_once('.').map(|(c, s)| (c.to_owned(), s.to_owned())).expect("parts");
+        let claims = BASE64_URL_SAFE_NO_PAD.encode(good.to_string().replace("me", "we"));
+        let head = content.split_once('.').expect("parts").0;
+        assert_eq!(status(format!("{head}.{claims}.{signature}")), 401, "its claims were changed");
+        for nothing in ["", "a", "a.b", "a.b.c"] {
+            assert_eq!(status(nothing.into()), 401, "{nothing}");
+        }
     }
 }

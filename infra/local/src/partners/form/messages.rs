@@ -17,7 +17,7 @@ pub(super) fn twilio(call: &IncomingCall, nth: usize, made: &[Made]) -> Handled 
     let message = json!({
         "sid": hex_id("SM", nth, 32), "status": "queued", "direction": "outbound-api", "api_version": "2010-04-01",
         "to": sent("To"), "from": sent("From"), "body": sent("Body"), "num_segments": "1", "num_media": "0",
-        "date_created": journal::now_rfc2822(), "date_updated": journal::now_rfc2822(), "date_sent": null,
+        "date_created": journal::rfc2822(call.at), "date_updated": journal::rfc2822(call.at), "date_sent": null,
         "error_code": null, "error_message": null, "price": null, "price_unit": "USD",
         "messaging_service_sid": sent("MessagingServiceSid"),
     });
@@ -40,7 +40,7 @@ pub(super) fn slack(call: &IncomingCall, nth: usize, made: &[Made]) -> Handled {
         return Handled::Tells(FormAnswer::new(200, page));
     }
     let metadata = call.body["metadata"].as_str().and_then(|text| serde_json::from_str(text).ok());
-    let ts = format!("{}.{nth:06}", journal::now_seconds());
+    let ts = format!("{}.{nth:06}", call.at.as_second());
     let message = json!({
         "type": "message", "bot_id": "B0LOCAL", "ts": ts, "text": call.body["text"],
         "metadata": metadata.unwrap_or(Value::Null),

@@ -28,7 +28,7 @@ pub(super) fn hubspot(call: &IncomingCall, nth: usize, made: &[Made]) -> Handled
     let mut properties = known.and_then(|known| known["properties"].as_object().cloned()).unwrap_or_default();
     properties.extend(input["properties"].as_object().cloned().unwrap_or_default());
     properties.insert("email".into(), json!(email));
-    let (at, new) = (journal::now(), known.is_none());
+    let (at, new) = (journal::rfc3339(call.at), known.is_none());
     let record = json!({"id": id, "properties": properties, "createdAt": at, "updatedAt": at, "archived": false});
     let answer = match is_create || call.method == "PATCH" {
         true => record.clone(),
@@ -179,7 +179,7 @@ pub(super) fn stripe(call: &IncomingCall, nth: usize) -> Handled {
     let mut record = call.body.as_object().cloned().unwrap_or_default();
     record.insert("id".into(), json!(hex_id(prefix, nth, 14)));
     record.insert("object".into(), json!(object));
-    record.insert("created".into(), json!(journal::now_seconds()));
+    record.insert("created".into(), json!(call.at.as_second()));
     Handled::Does(json!(record), FormAnswer::new(200, json!(record)))
 }
 
