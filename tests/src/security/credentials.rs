@@ -25,7 +25,7 @@ use shared::ledger::batch::Filter;
 use shared::model::ModelTokens;
 
 use super::echoes::{answers, pages};
-use super::mirror::{Mirror, OnTheWire, json_of};
+use super::mirror::{Mirror, NONSENSE, OnTheWire, json_of};
 use crate::fixtures::{files, lead_of};
 use crate::memory::{Log, World};
 
@@ -275,16 +275,53 @@ const KINDS: [(&str, &str); 10] = [
     (IN_BODY, SECRET),
 ];
 
-/// The texts that nobody may see, in the forms in which they are written.
-fn canaries(secret: &str, more: &[&str]) -> Vec<String> {
-    let encoded = percent_encoding::utf8_percent_encode(secret, percent_encoding::NON_ALPHANUMERIC).to_string();
-    let mut canaries = vec![secret.to_owned(), encoded, STANDARD.encode(secret), "s3cret".into(), WELL.token.into()];
+/// What an event says, in a path, a query, a header and a body.
+const TOLD: &str = "Canary of an/event";
+
+/// The texts that nobody may see, in the forms in which they are written. `auth` is a user's name, where there is one.
+fn canaries(yaml: &str, secret: &str, more: &[&str]) -> Vec<String> {
+    let encoded =
+        |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
+    let mut canaries =
+        vec![secret.to_owned(), encoded(secret), STANDARD.encode(secret), "s3cret".into(), WELL.token.into()];
+    let user = if yaml.contains("AC01") { "AC01" } else { "me%3A1" };
+    canaries
+        .extend([format!("{user}:{secret}"), format!("{user}:{}", encoded(secret))].map(|pair| STANDARD.encode(pair)));
     canaries.extend(more.iter().map(|text| (*text).to_owned()));
     canaries
 }
 
-fn world_of(yaml: &str, secret: &str, endpoint: String) -> World {
+/// The signed assertions that a token end-point got, with their signatures alone: whoever has one gets a token.
+fn assertions(wire: &[OnTheWire]) -> Vec<String> {
+    let bodies = wire.iter().filter(|wire| wire.is_for_a_token()).map(|wire| wire.body.clone());
+    let pairs: Vec<(String, String)> =
+        bodies.flat_map(|body| form_urlencoded::parse(&body).into_owned().collect::<Vec<_>>()).collect();
+    let whole = pairs.into_iter().filter(|(name, _)| name == "assertion").map(|(_, value)| value);
+    whole.flat_map(|whole| [whole.rsplit('.').next().unwrap_or_default().to_owned(), whole]).collect()
+}
+
+/// The ways in which the event's value is in the body. A key in the body has no place in a text.
+fn formats(yaml: &str) -> [&'static str; 3] {
+    let text = "format: text\n      body: \"Dear {{ event.data.first_name }}\"";
+    let json = "body: {name: \"{{ event.data.first_name }}\", list: [\"{{ event.data.first_name }}\"]}";
+    let form = "format: form\n      body: {name: \"{{ event.data.first_name }}\"}";
+    [json, form, if yaml.contains("body: {field") { json } else { text }]
+}
+
+/// The plain flow, whose request says what the event says in every place.
+fn telling(flow: &str, body: &str) -> String {
+    let (before, rest) = flow.split_once("      body:\n").expect("a body");
+    let (_, after) = rest.split_once("    result:").expect("a result");
+    let before =
+        before.replace("path: /leads/{{ event.data.event_id }}", "path: \"/leads/{{ event.data.first_name }}\"");
+    let told =
+        "      query: {n: \"{{ event.data.first_name }}\"}\n      headers: {X-Name: \"{{ event.data.first_name }}\"}";
+    format!("{before}{told}\n      {body}\n    result:{after}")
+}
+
+fn world_of(yaml: &str, secret: &str, body: &str, endpoint: String) -> World {
     let mut files = files();
+    files[2].text = telling(&files[2].text, body);
     files[1].text = format!("crm: {{base_url: https://api.crm.example.com, timeout: 3s, auth: {yaml}, {FIELDS}}}");
     let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
     let mut world = World::with(flows);
@@ -295,8 +332,8 @@ fn world_of(yaml: &str, secret: &str, endpoint: String) -> World {
     world
 }
 
-/// Everything that is stored, logged, counted, sent or shown of an event.
-async fn seen(world: &World, log: &Log) -> String {
+/// Everything that is stored, logged, counted, sent or shown of an event; and the same without what carries the event.
+async fn seen(world: &World, log: &Log) -> (String, String) {
     world.park().await;
     let rows = serde_json::to_string(&world.ledger.rows()).expect("JSON");
     let stored = format!("{rows} {:?} {:?} {:?}", world.tokens.items(), world.metrics, world.processor.flows);
@@ -305,7 +342,8 @@ async fn seen(world: &World, log: &Log) -> String {
     let listed = operate(&world.replay, list).await.expect("a list");
     let read = pages(world, Access::Read).await;
     let operated = pages(world, Access::Operate).await;
-    format!("{stored} {queues} {listed} {read} {operated} {} {}", answers(world).await, log.text())
+    let told = format!("{stored} {listed} {read} {operated} {} {}", answers(world).await, log.text());
+    (format!("{queues} {told}"), told)
 }
 
 /// A partner that quotes every request in every part of its answer, for each way to authenticate, and for good and bad
@@ -313,16 +351,22 @@ async fn seen(world: &World, log: &Log) -> String {
 #[tokio::test]
 async fn no_secret_of_any_kind_is_seen_anywhere() {
     let (_, pem) = private_key();
-    let body: String = pem.lines().nth(1).expect("the key").to_owned();
+    let body_of_key: String = pem.lines().nth(1).expect("the key").to_owned();
     let kinds = KINDS.into_iter().chain([(JWT, pem.as_str())]);
     for (yaml, secret) in kinds {
-        for (status, token_status) in
-            [(200, 200), (400, 200), (401, 200), (500, 200), (200, 400), (200, 500), (200, 302)]
-        {
-            let (log, mirror) = (Log::capture(), Mirror { status, token_status, ..WELL });
+        let bad = [(400, 200), (401, 200), (500, 200), (200, 400), (200, 500), (200, 302)];
+        let bad = bad.map(|(status, token_status)| Mirror { status, token_status, ..WELL });
+        let nonsense = Mirror { token: NONSENSE, ..WELL };
+        let mirrors =
+            [WELL, Mirror { status: 422, ..WELL }, Mirror { status: 503, ..WELL }, nonsense].into_iter().chain(bad);
+        for (mirror, body) in mirrors.zip(formats(yaml).into_iter().cycle()) {
+            let Mirror { status, token_status, token } = mirror;
+            let log = Log::capture();
             let (endpoint, mut asked) = mirror.serve().await;
-            let world = world_of(yaml, secret, endpoint);
-            let id = world.post(&lead_of("evt_1", "ada@example.com")).await.expect("a good lead").id;
+            let world = world_of(yaml, secret, body, endpoint);
+            let mut lead = lead_of("evt_1", "ada@example.com");
+            lead["data"]["first_name"] = json!(TOLD);
+            let id = world.post(&lead).await.expect("a good lead").id;
             for _ in 0..12 {
                 world.poll().await;
                 world.wake().await;
@@ -333,11 +377,21 @@ async fn no_secret_of_any_kind_is_seen_anywhere() {
             assert!(!wire.is_empty() && wire.iter().any(OnTheWire::is_for_a_token) == takes_token, "{yaml}");
             let api = wire.iter().find(|wire| !wire.is_for_a_token());
             assert!(api.is_none_or(|wire| wire.header("x-hook") == Some(HOOK) && wire.target().contains(HOOK)));
+            assert!(api.is_none_or(|wire| wire.header("x-name") == Some(TOLD) && wire.target().contains("an%2Fevent")));
             let done = world.row(&id).await.state == State::Succeeded;
             assert!(!done || status == 200, "{yaml} {status} {token_status}");
-            let seen = seen(&world, &log).await;
-            for canary in canaries(secret, &[&body[..40], &KEY[6..], HOOK]) {
-                assert!(!seen.contains(&canary), "{yaml} {status} {token_status}: {canary} in {seen}");
+            assert!(!takes_token || token != NONSENSE || !done, "{yaml}: nonsense is no token");
+            let signed = assertions(&wire);
+            assert_eq!(signed.is_empty(), yaml != JWT, "{yaml}");
+            let (seen, told) = seen(&world, &log).await;
+            for canary in canaries(yaml, secret, &[&body_of_key[..40], &KEY[6..], HOOK]).into_iter().chain(signed) {
+                assert!(
+                    canary.is_empty() || !seen.contains(&canary),
+                    "{yaml} {status} {token_status}: {canary} in {seen}"
+                );
+            }
+            for canary in [TOLD, "Canary%20of", "Canary+of", &STANDARD.encode(TOLD)] {
+                assert!(!told.contains(canary), "{yaml} {status} {token_status}: {canary} in {told}");
             }
         }
     }

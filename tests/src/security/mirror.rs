@@ -47,6 +47,9 @@ pub(crate) struct Mirror {
     pub(crate) token: &'static str,
 }
 
+/// The token of an end-point that gives none.
+pub(crate) const NONSENSE: &str = "";
+
 impl Mirror {
     /// Serves at the address that is returned, and tells what was asked.
     pub(crate) async fn serve(self) -> (String, mpsc::UnboundedReceiver<OnTheWire>) {
@@ -69,6 +72,10 @@ impl Mirror {
         let status = if request.is_for_a_token() { self.token_status } else { status };
         if request.is_for_a_token() && status == 200 {
             body = json!({"access_token": self.token, "expires_in": 3600, "quote": quote});
+        }
+        // A success that is no token: an end-point behind a page, say.
+        if request.is_for_a_token() && self.token == NONSENSE {
+            body = json!(format!("<html>{quote}</html>"));
         }
         let quote = quote.replace(|c: char| c.is_control(), " ");
         let body = body.to_string();
