@@ -6,6 +6,7 @@ mod provenance;
 mod requests;
 mod silence;
 mod table;
+mod tutorial;
 
 use std::collections::BTreeMap;
 

@@ -64,6 +64,29 @@ fn a_partner_that_is_not_in_the_catalogue_is_written_as_the_tutorial_says() {
     assert_eq!(uses(&same), uses(&plan), "a file of the catalogue says the same in another place");
 }
 
+/// Step 3: a mistake, and what the command says of it.
+#[test]
+fn the_tutorial_quotes_what_a_mistake_is_answered_with() {
+    let text = document("PARTNERS.md");
+    let (own, _) = text.split_once("\n## 7.").expect("the last step");
+    let folder = scratch("parcels-mistaken");
+    write_files(own, "parcels", &folder);
+    let (_, step) = text.split_once("\n## 3. ").expect("the step");
+    let mistake = step.split('`').find(|code| code.starts_with("headers: {")).expect("the mistake");
+    let flow = folder.join("parcels/flows/order-shipped.yaml");
+    let good = std::fs::read_to_string(&flow).expect("the flow");
+    std::fs::write(&flow, good.replace("path: /emails\n", &format!("path: /emails\n      {mistake}\n")))
+        .expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ledgerline"));
+    let output = command.current_dir(&folder).args(["flows", "check", "parcels"]).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let quoted = blocks(step).into_iter().map(|(_, code)| code).next().expect("what it says");
+    assert!(told.contains(quoted.trim()), "the page quotes something else than this:\n{told}");
+    std::fs::write(&flow, good).expect("a file");
+    assert!(ledgerline(&folder, "flows check parcels").contains("no problems in 1 flow, 3 files"));
+}
+
 #[test]
 fn the_first_tutorial_quotes_the_plan_of_its_files() {
     let text = document("FLOWS.md");
