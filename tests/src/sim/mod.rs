@@ -8,6 +8,7 @@
 //! - [`seeds`]: which flows a seed is about, and which mutant takes the product's place.
 //! - [`campaign`]: many seeds.
 //! - [`sweep`]: every fault at every call, one at a time.
+//! - [`cost`]: the calls of all ports that one event of a plain flow makes.
 //! - [`slow_partner`]: a partner that hangs on every call, beside one that does not.
 //! - [`mutants`]: the protocol with one step broken: each must be caught.
 //!
@@ -28,5 +29,6 @@ mod seeds;
 
 mod campaign;
 mod sweep;
+mod cost;
 mod slow_partner;
 mod mutants;
