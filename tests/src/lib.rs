@@ -9,6 +9,7 @@
 //! - [`fuzz`]: real payloads, spoiled at random, against what must hold whatever is sent.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
+//! - [`metrics`]: the names of metrics: where they are counted, told and asked for.
 //! - [`project`]: what holds of the project's own files: layout, names, documents.
 //! - [`samples`]: the samples of functions, in their own languages.
 //! - [`security`]: what an attacker tries, and what an auditor asks.
@@ -29,6 +30,7 @@ mod formats;
 mod fuzz;
 mod limits;
 mod memory;
+mod metrics;
 mod partners;
 mod pressure;
 mod project;

@@ -16,9 +16,9 @@ use shared::base::trace::Trace;
 use shared::flows::contract::Contracts;
 use shared::flows::{Flow, Flows, IdAt, OnInvalid, Source};
 use shared::ledger::queue::Queue;
-use shared::ledger::{Admission, Admissions, Reason, Row, Rows};
+use shared::ledger::{Admission, Admissions, Row, Rows};
 use shared::limits::rates::{Decision, Limiter};
-use shared::operate::metric::{Fact, Metrics};
+use shared::operate::metric::{Fact, Metrics, Stage, Unit};
 use tracing::{info, warn};
 
 use crate::duplicate::answer_duplicate;
@@ -46,7 +46,7 @@ pub struct Intake {
     pub limiter: Limiter,
     /// The senders' signing secrets and tokens.
     pub secrets: Box<dyn Secrets>,
-    /// The metrics, for events that are parked here.
+    /// The metrics.
     pub metrics: Box<dyn Metrics>,
     /// The clock.
     pub clock: Box<dyn Clock>,
@@ -59,14 +59,20 @@ pub struct Intake {
 /// The ledger is written before the queue. A crash between the two leaves a row that was never
 /// sent; the sender saw no 202, tries again, and the duplicate sends it. The other order could run
 /// effects for an event that the ledger does not know.
-pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Timestamp) -> Result<Receipt, Rejection> {
-    let delivery = verify(intake, delivery, now).await?;
-    let context = Context { intake, delivery: &delivery, in_batch: None, trace, now };
+pub async fn accept(
+    intake: &Intake,
+    unit: &Unit<'_>,
+    delivery: Delivery,
+    trace: Trace,
+    now: Timestamp,
+) -> Result<Receipt, Rejection> {
+    let delivery = timed(intake, unit, Stage::Verify, verify(intake, delivery, now)).await?;
+    let context = Context { intake, unit, delivery: &delivery, in_batch: None, trace, now };
     let standing = context.within_rate().await?;
     let document = envelope::open(&delivery, context.source()?)?;
     let admitted = context.admit(document, standing).await?;
     if let Some(event) = &admitted.unsent {
-        intake.queue.send(event).await?;
+        timed(intake, unit, Stage::Send, intake.queue.send(event)).await?;
     }
     Ok(admitted.receipt)
 }
@@ -74,14 +80,15 @@ pub async fn accept(intake: &Intake, delivery: Delivery, trace: Trace, now: Time
 /// Accepts a batch: one answer for each event, in order, and no event spoils another.
 pub async fn accept_batch(
     intake: &Intake,
+    unit: &Unit<'_>,
     delivery: Delivery,
     trace: Trace,
     now: Timestamp,
 ) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
-    let delivery = verify(intake, delivery, now).await?;
+    let delivery = timed(intake, unit, Stage::Verify, verify(intake, delivery, now)).await?;
     let context = |place: u32| {
         let now = now + Duration::from_millis(place.into());
-        Context { intake, delivery: &delivery, in_batch: Some(place), trace: trace.clone(), now }
+        Context { intake, unit, delivery: &delivery, in_batch: Some(place), trace: trace.clone(), now }
     };
     let documents = envelope::open_batch(&delivery, context(0).source()?)?;
     // Each is received a moment after the one before it: of two about one contact, the later one counts.
@@ -90,7 +97,15 @@ pub async fn accept_batch(
         .zip(documents)
         .map(async |(context, document)| context.admit(document?, context.within_rate().await?).await);
     let admitted: Vec<_> = stream::iter(admissions).buffered(ADMISSIONS_AT_ONCE).collect().await;
-    Ok(send_all(intake, admitted).await)
+    Ok(timed(intake, unit, Stage::Send, send_all(intake, admitted)).await)
+}
+
+/// Does a stage of a delivery, and counts how long it took.
+async fn timed<T>(intake: &Intake, unit: &Unit<'_>, stage: Stage, work: impl Future<Output = T>) -> T {
+    let began = intake.clock.now();
+    let done = work.await;
+    unit.count(&Fact::Took(stage, intake.clock.now().since(began)));
+    done
 }
 
 /// The number of events of a batch that are admitted side by side.
@@ -110,6 +125,7 @@ async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -
 /// The context that every event of a delivery shares.
 struct Context<'c> {
     intake: &'c Intake,
+    unit: &'c Unit<'c>,
     delivery: &'c Delivery,
     /// The event's place in its batch, from 0, if it came in one.
     in_batch: Option<u32>,
@@ -128,7 +144,8 @@ impl Context<'_> {
     /// and the ledger behind is the gate that counts.
     async fn within_rate(&self) -> Result<Option<Decision>, Rejection> {
         let sender = format!("sender/{}", self.delivery.source);
-        match self.intake.limiter.admit(&sender, &self.source()?.rate, self.now).await {
+        let admitted = self.intake.limiter.admit(&sender, &self.source()?.rate, self.now);
+        match timed(self.intake, self.unit, Stage::Rate, admitted).await {
             Ok(denied @ Decision::Throttled { .. }) => Err(Rejection::Throttled(denied)),
             Ok(admitted) => Ok(Some(admitted)),
             Err(unavailable) => {
@@ -159,7 +176,7 @@ impl Context<'_> {
         storable::check(&event, &document.changed, self.delivery.body.len())?;
         let event = self.placed(event, sighting).await?;
         let row = Row::admitted(&event, self.now);
-        match self.intake.ledger.admit(&row, self.now).await? {
+        match timed(self.intake, self.unit, Stage::Admit, self.intake.ledger.admit(&row, self.now)).await? {
             Admission::New => {
                 let receipt = Receipt { id: event.id.clone(), replayed: false, result: None, standing };
                 Ok(Admitted { receipt, unsent: Some(event) })
@@ -183,9 +200,10 @@ impl Context<'_> {
     ) -> Result<Admitted, Rejection> {
         storable::check_invalid(&event, changed, self.delivery.body.len())?;
         let row = Row::invalid(&event, why.to_string(), self.now);
-        let new = self.intake.ledger.admit_parked(&row, &event, self.now).await?;
+        let admitted = self.intake.ledger.admit_parked(&row, &event, self.now);
+        let new = timed(self.intake, self.unit, Stage::Admit, admitted).await?;
         if new {
-            self.intake.metrics.put(&Fact::Dead(&flow.name, Reason::Invalid));
+            self.unit.count(&Fact::ParkedInvalid(&flow.name));
             let (flow, trace_id) = (&flow.name, self.trace.id());
             info!(event = %event.id, flow, trace_id, "the event does not fit its flow's schema; it is parked");
         }

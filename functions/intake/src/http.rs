@@ -12,6 +12,7 @@ use shared::arrival::delivery::{Delivery, Headers};
 use shared::base::errors::Unavailable;
 use shared::base::machine::Chance;
 use shared::base::trace::Trace;
+use shared::operate::metric::{Fact, Stage, Unit};
 use tracing::{error, info, warn};
 
 use crate::accept::{Intake, accept, accept_batch};
@@ -29,14 +30,50 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
     let trace = trace_of(&request, intake.chance.as_ref());
     let route = request.route_key.clone().unwrap_or_default();
     let source = request.path_parameters.get("source").cloned().unwrap_or_default();
-    let answered = in_time(answer(intake, &route, request, &trace)).await;
+    let (unit, began) = (&Unit::new(&*intake.metrics), intake.clock.now());
+    let counter = Counter { unit, source: known(intake, &source) };
+    let answered = in_time(answer(intake, &counter, &route, request, &trace)).await;
+    if route != RECEIPT {
+        if let Err(rejection) = &answered {
+            counter.rejected(rejection);
+        }
+        unit.count(&Fact::Took(Stage::Whole, intake.clock.now().since(began)));
+    }
     match &answered {
         Ok(Answer { status, accepted, .. }) => {
             info!(source, route, status, accepted, trace_id = trace.id(), "the delivery was answered");
         }
-        Err(rejection) => log(rejection, &source, &route, &trace),
+        Err(rejection) => log(rejection, counter.source, &route, &trace),
     }
     answered.unwrap_or_else(|rejection| rejected(&rejection, &trace)).into_response()
+}
+
+/// The name of a source, if it is one of ours. What a stranger writes into a path is no name in logs and metrics.
+fn known<'n>(intake: &Intake, source: &'n str) -> &'n str {
+    intake.flows.source(source).map_or(UNKNOWN, |_| source)
+}
+
+/// The name of every source that is none.
+const UNKNOWN: &str = "(unknown)";
+
+/// Counts what becomes of a source's events.
+struct Counter<'c> {
+    unit: &'c Unit<'c>,
+    source: &'c str,
+}
+
+impl Counter<'_> {
+    fn event(&self, result: &Result<Receipt, Rejection>) {
+        match result {
+            Ok(receipt) if receipt.replayed => self.unit.count(&Fact::Duplicate(self.source)),
+            Ok(_) => self.unit.count(&Fact::Accepted(self.source)),
+            Err(rejection) => self.rejected(rejection),
+        }
+    }
+
+    fn rejected(&self, rejection: &Rejection) {
+        self.unit.count(&Fact::Rejected(self.source, ProblemDetails::of(rejection).name));
+    }
 }
 
 /// Bounds the time of an answer. Senders such as Slack and Shopify hang up after three seconds and try again. A
@@ -51,6 +88,7 @@ const BUDGET: Duration = Duration::from_millis(2700);
 
 async fn answer(
     intake: &Intake,
+    counter: &Counter<'_>,
     route: &str,
     request: ApiGatewayV2httpRequest,
     trace: &Trace,
@@ -65,8 +103,16 @@ async fn answer(
             answer.headers.extend(standing.iter().flat_map(|standing| standing.headers(POLICY)));
             Ok(answer)
         }
-        BATCH => Ok(batch(accept_batch(intake, unpack(request)?, trace.clone(), now).await?, trace)),
-        _ => Ok(accepted(&accept(intake, unpack(request)?, trace.clone(), now).await?)),
+        BATCH => {
+            let results = accept_batch(intake, counter.unit, unpack(request)?, trace.clone(), now).await?;
+            results.iter().for_each(|result| counter.event(result));
+            Ok(batch(results, trace))
+        }
+        _ => {
+            let receipt = Ok(accept(intake, counter.unit, unpack(request)?, trace.clone(), now).await?);
+            counter.event(&receipt);
+            receipt.map(|receipt| accepted(&receipt))
+        }
     }
 }
 
@@ -145,14 +191,13 @@ fn rejected(rejection: &Rejection, trace: &Trace) -> Answer {
 /// Logs a rejection once, with names and numbers and nothing that a sender wrote.
 fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
     let problem = ProblemDetails::of(rejection).urn();
-    let known = if matches!(rejection, Rejection::UnknownSource) { "(unknown)" } else { source };
     match rejection {
         Rejection::Unavailable(why) => {
             let told = "the delivery was not accepted; its sender is asked to send it again";
-            error!(source = known, route, problem, %why, trace_id = trace.id(), "{told}")
+            error!(source, route, problem, %why, trace_id = trace.id(), "{told}")
         }
         _ => warn!(
-            source = known,
+            source,
             route,
             problem,
             trace_id = trace.id(),

@@ -16,16 +16,17 @@ use shared::limits::rates::Limiter;
 async fn main() -> Result<(), Error> {
     log_as_json();
     let mut environment = Environment::default();
+    let metrics = EmfMetrics::new(environment.text("METRICS_NAMESPACE"));
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
     let limits = environment.text("LIMITS_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
-    environment.check()?;
+    metrics.started(environment.check())?;
 
     let aws = aws().await;
     let secrets = CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock).reading_early(SystemChance.unit());
-    let flows = read_flows(Path::new(&flows))?;
+    let flows = metrics.started(read_flows(Path::new(&flows)))?;
     let ledger = DynamoLedger::new(&aws, table.clone());
     let intake = &Intake {
         contracts: Contracts::of(&flows),
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Error> {
         queue: Box::new(SqsEvents::new(&aws, queue)),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, limits))),
         secrets: Box::new(secrets),
-        metrics: Box::new(EmfMetrics),
+        metrics: Box::new(metrics.clone()),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
     };

@@ -9,7 +9,7 @@ use crate::rejection::Rejection;
 /// A problem's stable name, its HTTP status, its title, and what the sender can do.
 pub(crate) struct ProblemDetails {
     pub(crate) status: u16,
-    name: &'static str,
+    pub(crate) name: &'static str,
     title: &'static str,
     detail: &'static str,
 }

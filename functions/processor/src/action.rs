@@ -12,6 +12,7 @@ use shared::flows::template::TemplateError;
 use shared::flows::{Action, Call, Decide, Effect, Flow, Invoke, Lookup, Meaning, Upsert};
 use shared::ledger::{Doubt, Row, SignOff};
 use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
+use shared::operate::metric::CallOutcome;
 use shared::operate::requeue::RequeueError;
 use shared::operate::{approval, stale_guard};
 use tracing::info;
@@ -46,6 +47,20 @@ impl Performed {
             Performed::Answered(Outcome::CredentialsRejected(_)) => CallEnd::CredentialsRejected,
             Performed::Deferred(_) | Performed::Overtaken(_) | Performed::NotReady(_) | Performed::NotRendered(_) => {
                 CallEnd::Neutral
+            }
+        }
+    }
+
+    /// The result as it is counted.
+    pub(crate) fn call_outcome(&self) -> CallOutcome {
+        match self {
+            Performed::Answered(Outcome::Done(_)) => CallOutcome::Done,
+            Performed::Answered(Outcome::Retryable { .. }) => CallOutcome::Retry,
+            Performed::Answered(Outcome::Terminal(_)) => CallOutcome::Failed,
+            Performed::Answered(Outcome::Unknown { .. }) => CallOutcome::InDoubt,
+            Performed::Answered(Outcome::CredentialsRejected(_)) => CallOutcome::CredentialsRejected,
+            Performed::Deferred(_) | Performed::Overtaken(_) | Performed::NotReady(_) | Performed::NotRendered(_) => {
+                CallOutcome::NotMade
             }
         }
     }

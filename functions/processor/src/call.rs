@@ -8,7 +8,7 @@ use shared::base::errors::WriteError;
 use shared::effects::outcome::Outcome;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Reason, Row};
-use shared::operate::metric::Fact;
+use shared::operate::metric::{CallOutcome, Fact};
 
 use crate::action::{Performed, perform};
 use crate::credentials::until_credentials_are_right;
@@ -47,7 +47,9 @@ async fn perform_timed(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect)
     let began = work.now();
     let performed = perform(work, flow, row, effect).await;
     if let Some(integration) = effect.integration() {
-        work.count(Fact::Called(integration, performed.call_end(), work.now().since(began)));
+        let outcome = performed.call_outcome();
+        let took = (outcome != CallOutcome::NotMade).then(|| work.now().since(began));
+        work.count(Fact::Called(integration, outcome, took));
     }
     performed
 }
@@ -59,6 +61,7 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
     match performed {
         Performed::Answered(Outcome::Done(result)) => {
             lease.record_done(effect, result, now);
+            work.count(Fact::EffectEnded(&run.flow.name, true));
             None
         }
         Performed::Answered(Outcome::Retryable { error, retry_after, doubt, as_if_down }) => {

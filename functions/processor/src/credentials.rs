@@ -9,6 +9,7 @@ use shared::effects::token::{NoToken, NoTokenReason, TokenAccount, TokenPorts};
 use shared::flows::{Auth, Integration, TokenGrant};
 use shared::ledger::CallError;
 use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
+use shared::operate::metric::Fact;
 use tracing::warn;
 
 use crate::hindrance::Hindrance;
@@ -30,6 +31,7 @@ pub(crate) fn until_credentials_are_right(work: &Work<'_>, integration: &str, er
     let (event, flow, trace_id) = work.ids();
     let told = "the partner rejected our credentials; its events are deferred until they are right";
     warn!(event, flow, trace_id, integration, error = error.told(), "{told}");
+    work.count(Fact::CredentialsRejected(integration));
     let deferral = Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected };
     Hindrance::of_partner(deferral, integration)
 }
@@ -138,6 +140,9 @@ fn ports(processor: &Processor) -> TokenPorts<'_> {
 /// Logs a fetch that failed, once: whoever hears of it later only waits.
 fn tell(work: &Work<'_>, integration: &str, no_token: NoToken) -> NoToken {
     use NoTokenReason::{Denied, Failing};
+    if matches!(no_token.why, Denied { error: Some(_) }) {
+        work.count(Fact::CredentialsRejected(integration));
+    }
     if let Failing { error: Some(error), .. } | Denied { error: Some(error) } = &no_token.why {
         let (event, flow, trace_id) = work.ids();
         let told = "the token end-point gave no token; the event is deferred, and the next try is later";

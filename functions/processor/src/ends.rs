@@ -17,6 +17,7 @@ use shared::operate::stale_guard;
 use shared::operate::switchboard::MARK_KNOWN_AFTER;
 use tracing::{error, info, warn};
 
+use crate::figures::{count_dead, count_settled};
 use crate::hindrance::{Hindrance, LONGEST_ON_QUEUE};
 use crate::leave::{Leaving, leave};
 use crate::work::{MessageFate, Processor, Run, Work};
@@ -78,8 +79,8 @@ pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
         warn!(event, flow = flow_name, trace_id, %error, "{told}");
         return retry(Run { work, flow, lease, permits }, OUTAGE_DELAY).await;
     }
-    close(work, lease.succeed(flow.retention(), work.now())).await?;
-    count_settled(work, &flow.name, State::Succeeded);
+    let closed = close(work, lease.succeed(flow.retention(), work.now())).await?;
+    count_settled(work, flow, closed.row(), State::Succeeded);
     Ok(MessageFate::Done)
 }
 
@@ -145,8 +146,9 @@ async fn block(run: Run<'_>, guard: &str, facts: Value) -> Result<MessageFate, W
     if lease.row().in_doubt() {
         return bury(work, lease, None, Reason::UnknownOutcome, &format!("blocked by {guard}")).await;
     }
-    close(work, lease.block(guard, facts, flow.retention(), work.now())).await?;
-    count_settled(work, &flow.name, State::Noop);
+    let closed = close(work, lease.block(guard, facts, flow.retention(), work.now())).await?;
+    work.count(Fact::Blocked(&flow.name, guard));
+    count_settled(work, flow, closed.row(), State::Noop);
     Ok(MessageFate::Done)
 }
 
@@ -180,8 +182,7 @@ pub(crate) async fn bury(
 ) -> Result<MessageFate, WriteError> {
     let closed = close(work, lease.bury(reason, effect, error, work.now())).await?;
     let Some(death) = &closed.row().death else { return Ok(MessageFate::LeaveToRedeliver) };
-    let (flow, reason) = (&closed.row().flow, death.reason);
-    work.count(if work.event.is_replay() { Fact::DeadAgain(flow, reason) } else { Fact::Dead(flow, reason) });
+    count_dead(work, closed.row());
     Ok(send_letter(work, death.clone(), closed.row().epoch).await)
 }
 
@@ -226,11 +227,6 @@ pub(crate) async fn send_letter(work: &Work<'_>, death: Death, epoch: u64) -> Me
 async fn close(work: &Work<'_>, closed: Closed) -> Result<Closed, WriteError> {
     work.processor.ledger.close(&closed).await?;
     Ok(closed)
-}
-
-fn count_settled(work: &Work<'_>, flow: &str, state: State) {
-    let took = (!work.event.is_replay()).then(|| work.now().since(work.event.received_at));
-    work.count(Fact::Settled(flow, state, took));
 }
 
 /// The delay of an event that must wait at least `after`, has waited on the queue for `waited` already, and is too old

@@ -13,6 +13,7 @@
 //! - [`prepare`], [`intend`], [`call`], [`look_up`]: the stages, each a function over the [`Run`](work::Run).
 //! - [`retry`]: what follows a failed call: the event waits for its partner, or the effect is tried again or given up.
 //! - [`ends`]: how a run ends: success, retry, deferral, a guard's block, a question to a human, a dead letter.
+//! - [`figures`]: what is counted when an event ends.
 //! - [`leave`]: leaving the queue, to wait in the ledger.
 //! - [`action`]: what one effect does: a call, an invocation, an upsert, a decision.
 //! - [`function`]: one invocation of a function of the team's own.
@@ -36,6 +37,7 @@ mod call;
 mod retry;
 mod look_up;
 mod ends;
+mod figures;
 mod leave;
 mod action;
 mod function;

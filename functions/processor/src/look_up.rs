@@ -3,6 +3,7 @@
 use shared::effects::outcome::LookupOutcome;
 use shared::flows::Effect;
 use shared::ledger::{Doubt, Entry, Reason};
+use shared::operate::metric::Fact;
 
 use crate::action::ask_whether_done;
 use crate::credentials::until_credentials_are_right;
@@ -21,7 +22,10 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option
     let outcome = ask_whether_done(work, flow, run.lease.row(), effect).await;
     release_permit(work, &mut permits, effect, outcome.call_end()).await;
     match outcome {
-        LookupOutcome::Found(result) => run.lease.record_done(effect, result, work.now()),
+        LookupOutcome::Found(result) => {
+            run.lease.record_done(effect, result, work.now());
+            work.count(Fact::EffectEnded(&flow.name, true));
+        }
         LookupOutcome::FoundWithout(missing) => {
             return Some(park_without(run, effect, format!("found without {missing}")));
         }

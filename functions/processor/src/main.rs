@@ -23,6 +23,7 @@ use shared::operate::switchboard::Switchboard;
 async fn main() -> Result<(), Error> {
     log_as_json();
     let mut environment = Environment::default();
+    let metrics = EmfMetrics::new(environment.text("METRICS_NAMESPACE"));
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
     let limits = environment.text("LIMITS_TABLE");
@@ -35,7 +36,7 @@ async fn main() -> Result<(), Error> {
     let visibility = environment.seconds("VISIBILITY_TIMEOUT");
     let places = environment.optional("GEOIP_DATABASE");
     let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
-    environment.check()?;
+    metrics.started(environment.check())?;
 
     let aws = aws().await;
     let secrets = CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock).reading_early(SystemChance.unit());
@@ -58,14 +59,14 @@ async fn main() -> Result<(), Error> {
         queue: Box::new(events.clone()),
         told: Default::default(),
         found: Findings::default(),
-        places: places.map(|path| MaxMindPlaces::open(&path)).transpose()?.map(|places| Box::new(places) as _),
+        places: metrics.started(places.map(|path| MaxMindPlaces::open(&path)).transpose())?.map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         latest: Box::new(DynamoLatest::new(&aws, &limits)),
         tokens: Tokens::new(Box::new(DynamoTokens::new(&aws, &limits)), Box::new(AwsLcCrypto)),
-        metrics: Box::new(EmfMetrics),
+        metrics: Box::new(metrics.clone()),
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),
         gate,
-        flows: read_flows(Path::new(&flows))?,
+        flows: metrics.started(read_flows(Path::new(&flows)))?,
         lease,
         timeout,
         ledger: Box::new(ledger),

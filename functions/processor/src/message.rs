@@ -7,7 +7,7 @@ use shared::arrival::event::{Event, NotReadable};
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
 use shared::ledger::queue::Received;
-use shared::operate::metric::Fact;
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::switchboard::{BoardProblem, InForce};
 use tracing::{info, warn};
 
@@ -18,19 +18,20 @@ use crate::work::{MessageFate, NEWER_FORMAT_DELAY, Processor, Work};
 
 /// Works on one message.
 pub async fn process(processor: &Processor, message: &Received, deadline: Timestamp) -> MessageFate {
+    let unit = &Unit::new(&*processor.metrics);
     let event = match Event::read(&message.body) {
         Ok(event) => event,
         Err(NotReadable::Malformed) => return bury_malformed(processor, message).await,
-        Err(NotReadable::NewerFormat(format)) => return leave_to_newer(processor, message, format),
+        Err(NotReadable::NewerFormat(format)) => return leave_to_newer(unit, message, format),
     };
     let flow = processor.flows.flow(&event.flow);
-    let board = board(processor, flow.filter(|_| event.wake > 0)).await;
-    let work = Work { processor, message, event: &event, deadline, board };
+    let board = board(processor, unit, flow.filter(|_| event.wake > 0)).await;
+    let work = Work { processor, message, event: &event, deadline, board, unit };
     // A pause that it cannot see must hold all the same.
     if !work.board.is_known() {
         let (event, flow, trace_id) = work.ids();
         info!(event, flow, trace_id, "the switchboard was never read here; the message comes back in a minute");
-        processor.metrics.put(&Fact::StoodStill);
+        work.count(Fact::StoodStill);
         return MessageFate::RedeliverAfter(STANDSTILL);
     }
     let never = flow.is_some_and(|flow| work.misfit(flow).is_some());
@@ -44,14 +45,14 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
 }
 
 /// Leaves a message of a newer version to that version.
-fn leave_to_newer(processor: &Processor, message: &Received, format: u32) -> MessageFate {
+fn leave_to_newer(unit: &Unit<'_>, message: &Received, format: u32) -> MessageFate {
     // The fields that this version knows may be there.
     let known = serde_json::from_str::<Event>(&message.body).ok();
     let (event, flow) = (known.as_ref().map(|e| e.id.as_str()), known.as_ref().map(|e| e.flow.as_str()));
     let (message_id, trace_id) = (&message.message_id, known.as_ref().map(|e| e.trace.id()));
     let told = "a newer version sent this message; it is left on the queue for that version";
     warn!(message_id, event, flow, trace_id, format, "{told}");
-    processor.metrics.put(&Fact::NewerFormat);
+    unit.count(&Fact::NewerFormat);
     MessageFate::RedeliverAfter(NEWER_FORMAT_DELAY)
 }
 
@@ -62,7 +63,7 @@ const STANDSTILL: Duration = Duration::from_secs(60);
 /// The switchboard in force, for an event of this flow that was woken, if it was. A pause that has just ended may be on
 /// the board still: then a woken event would go back to wait, so the board is read anew for it. Each problem of the
 /// newest board is reported once.
-async fn board(processor: &Processor, woken: Option<&Flow>) -> Arc<InForce> {
+async fn board(processor: &Processor, unit: &Unit<'_>, woken: Option<&Flow>) -> Arc<InForce> {
     let now = processor.clock.now();
     let (mut board, mut problems) = processor.switchboard.at(&processor.flows, now).await;
     if woken.is_some_and(|flow| pauses(board.board(), flow, now)) {
@@ -77,7 +78,7 @@ async fn board(processor: &Processor, woken: Option<&Flow>) -> Arc<InForce> {
             }
             _ => warn!(%problem, "the stored switchboard cannot be used; the last good one stays in force"),
         }
-        processor.metrics.put(&Fact::BadSwitchboard);
+        unit.count(&Fact::BadSwitchboard);
     }
     board
 }

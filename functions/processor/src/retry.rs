@@ -12,6 +12,7 @@ use shared::flows::{Effect, Flow};
 use shared::ledger::{Reason, pause_after};
 use shared::limits::budget::{self, Spending};
 use shared::limits::pressure::{Deferral, DeferralReason, Standing};
+use shared::operate::metric::Fact;
 use tracing::warn;
 
 use crate::ends::Stop;
@@ -118,7 +119,11 @@ async fn is_budget_exhausted(work: &Work<'_>, flow: &Flow, policy: &Policy) -> b
     let Some(budget) = &policy.budget_per_contact else { return false };
     let key = budget::key(&flow.name, &work.event.group);
     match work.processor.budgets.spend(&key, budget, work.now()).await {
-        Ok(spending) => matches!(spending, Spending::Exhausted { .. }),
+        Ok(Spending::Exhausted { .. }) => {
+            work.count(Fact::BudgetExhausted(&flow.name));
+            true
+        }
+        Ok(_) => false,
         Err(unavailable) => {
             let (event, flow, trace_id) = work.ids();
             warn!(event, flow, trace_id, %unavailable, "the retry budget was not reached; the effect is retried without it");

@@ -22,7 +22,7 @@ use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
 use shared::ledger::{Claims, Lease, Lines, Records};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Gate, Permit};
-use shared::operate::metric::{Fact, Metrics};
+use shared::operate::metric::{Fact, Metrics, Unit};
 use shared::operate::stale_guard::{self, Latest};
 use shared::operate::switchboard::{Board, InForce, Switchboard};
 use tracing::error;
@@ -87,11 +87,12 @@ pub struct Processor {
 
 /// Tells once, at the start, which integrations no invocation has time for. The others go on.
 pub fn tell_misfits(processor: &Processor) {
+    let unit = Unit::new(&*processor.metrics);
     for misfit in processor.flows.misfits(processor.timeout) {
         let told =
             "the timeout of an integration does not fit into the processor's: its events are parked as misconfigured";
         error!(integration = misfit.integration, %misfit, "{told}");
-        processor.metrics.put(&Fact::OverlongTimeout(misfit.integration));
+        unit.count(&Fact::OverlongTimeout(misfit.integration));
     }
 }
 
@@ -138,6 +139,7 @@ pub(crate) struct Work<'w> {
     pub(crate) event: &'w Event,
     pub(crate) deadline: Timestamp,
     pub(crate) board: Arc<InForce>,
+    pub(crate) unit: &'w Unit<'w>,
 }
 
 impl Work<'_> {
@@ -146,7 +148,7 @@ impl Work<'_> {
     }
 
     pub(crate) fn count(&self, fact: Fact<'_>) {
-        self.processor.metrics.put(&fact);
+        self.unit.count(&fact);
     }
 
     /// The ids of the event in log lines: the event's id, its flow, its trace.

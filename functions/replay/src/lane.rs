@@ -19,6 +19,7 @@ use shared::ledger::batch::{Batch, BatchProgress, Batches, Filter};
 use shared::ledger::queue::{OUTAGE_DELAY, Tick};
 use shared::ledger::{Declined, Row, SignOff};
 use shared::limits::rates::{Decision, Rate};
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::requeue::{Record, RequeueError};
 use tracing::{info, warn};
 
@@ -94,8 +95,8 @@ pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
 
 /// One tick: replays what the rate allows. Returns the delay until the tick comes back, or `None` if no batch is
 /// left.
-pub(crate) async fn tick(replay: &Replay, tick: &Tick) -> Option<Duration> {
-    match work(replay).await {
+pub(crate) async fn tick(replay: &Replay, unit: &Unit<'_>, tick: &Tick) -> Option<Duration> {
+    match work(replay, unit).await {
         Ok(rest) => rest,
         // The batch was stopped, or another container was faster: what is written decides.
         Err(Failure::Declined(declined)) => {
@@ -110,7 +111,7 @@ pub(crate) async fn tick(replay: &Replay, tick: &Tick) -> Option<Duration> {
 }
 
 /// Works on the oldest running batch: one after the other, so that the rate of one is in force.
-async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
+async fn work(replay: &Replay, unit: &Unit<'_>) -> Result<Option<Duration>, Failure> {
     let (batches, _) = read(replay).await?;
     let Some(batch) = batches.running() else { return Ok(None) };
     // The oldest first: they have waited longest, and order is kept in a group.
@@ -128,12 +129,12 @@ async fn work(replay: &Replay) -> Result<Option<Duration>, Failure> {
             return Ok(Some(rest));
         }
         change(replay, &batch.id, |batch| batch.count(row.listed_at)).await?;
-        send(replay, batch, record).await?;
+        send(replay, unit, batch, record).await?;
         replay.sleep.sleep(jitter(replay)).await;
         sent += 1;
     }
     if sent == 0 {
-        next_page_or_end(replay, batch, &rows).await?;
+        next_page_or_end(replay, unit, batch, &rows).await?;
     }
     Ok(Some(Duration::ZERO))
 }
@@ -154,7 +155,17 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
 }
 
 /// Moves the batch to the next page, or ends it: this page has nothing to replay.
-async fn next_page_or_end(replay: &Replay, batch: &Batch, rows: &[Row]) -> Result<(), Failure> {
+async fn next_page_or_end(
+    replay: &Replay,
+    unit: &Unit<'_>,
+    batch: &Batch,
+    rows: &[Row],
+) -> Result<(), Failure> {
+    // Those that the lane may still send are all held back: it does not come back to this page.
+    let held_back = rows.iter().filter(|row| batch.left() > 0 && batch.takes(row)).count();
+    if held_back > 0 {
+        unit.count(&Fact::ReplaysSkipped(held_back as u64));
+    }
     match rows.last() {
         Some(last) if batch.left() > 0 && rows.len() == PAGE => {
             let on = last.listed_at.max(batch.passed.map(|at| at + Duration::from_millis(1)));
@@ -170,9 +181,9 @@ async fn next_page_or_end(replay: &Replay, batch: &Batch, rows: &[Row]) -> Resul
 
 /// Replays one event of a batch. It was counted first: a crash between leaves one fewer replayed than the
 /// batch may, never one more.
-async fn send(replay: &Replay, batch: &Batch, record: Record) -> Result<(), Failure> {
+async fn send(replay: &Replay, unit: &Unit<'_>, batch: &Batch, record: Record) -> Result<(), Failure> {
     let now = replay.clock.now();
-    match send_again::send(replay, record, |row| batch.again(row, now)).await {
+    match send_again::send(replay, unit, record, |row| batch.again(row, now)).await {
         // Only the newer version can replay it: the batch waits for a container of that version.
         Err(RequeueError::Write(WriteError::NewerFormat)) => {
             let why = "a newer version wrote the row of the batch's next event".into();

@@ -9,7 +9,7 @@ use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
-use shared::operate::metric::Fact;
+use shared::operate::metric::{Fact, Unit};
 use tracing::{error, info, warn};
 
 use crate::{Replay, lane};
@@ -21,6 +21,7 @@ pub(crate) async fn handle(replay: &Replay, batch: SqsEvent) -> Value {
 
 /// Parks each letter. Returns the ids of the messages that stay on the queue.
 pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> {
+    let unit = &Unit::new(&*replay.metrics);
     let mut kept = Vec::new();
     let (mut ticks, mut dead) = (Vec::new(), Vec::new());
     for letter in letters {
@@ -37,8 +38,8 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
             kept.push(letter.message_id);
             continue;
         };
-        let parked = match park(replay, &event, otherwise, now).await {
-            Err(error) if is_lasting(&error) => park_otherwise(replay, &letter, &event, otherwise, now).await,
+        let parked = match park(replay, unit, &event, otherwise, now).await {
+            Err(error) if is_lasting(&error) => park_otherwise(replay, unit, &letter, &event, otherwise, now).await,
             parked => parked,
         };
         match parked {
@@ -51,7 +52,7 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
                 let trace_id = event.trace.id();
                 let told = "the ledger does not take the payload of a dead letter; its event is parked without it";
                 error!(event = %event.id, flow = event.flow, trace_id, "{told}");
-                replay.metrics.put(&Fact::NotKept);
+                unit.count(&Fact::NotKept);
             }
             Ok(LetterFate::MadeUp) => {
                 let trace_id = event.trace.id();
@@ -72,14 +73,14 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
     }
     // Dead letters come first: the lane has time. One tick drives it, and the others are deleted.
     if let Some((tick, letter)) = ticks.into_iter().next() {
-        kept.extend(drive_lane(replay, tick, letter).await);
+        kept.extend(drive_lane(replay, unit, tick, letter).await);
     }
     kept
 }
 
 /// Works on the lane. A tick that is kept comes back when the lane may go on.
-async fn drive_lane(replay: &Replay, tick: Tick, letter: Received) -> Option<String> {
-    let wait = lane::tick(replay, &tick).await?;
+async fn drive_lane(replay: &Replay, unit: &Unit<'_>, tick: Tick, letter: Received) -> Option<String> {
+    let wait = lane::tick(replay, unit, &tick).await?;
     if let Err(error) = replay.visibility.postpone(&letter.receipt, wait).await {
         let told = "the lane's tick was not postponed; its batch goes on when the visibility timeout ends";
         warn!(batch = tick.batch, %error, "{told}");
@@ -89,7 +90,13 @@ async fn drive_lane(replay: &Replay, tick: Tick, letter: Received) -> Option<Str
 
 /// Parks one event: its payload and its row at once, so that every listed event can be replayed, with the payload
 /// that its row stands for. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
-async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp) -> Result<LetterFate, WriteError> {
+async fn park(
+    replay: &Replay,
+    unit: &Unit<'_>,
+    event: &Event,
+    otherwise: Reason,
+    now: Timestamp,
+) -> Result<LetterFate, WriteError> {
     let (seen, row) = match to_park(replay, event, otherwise, now).await? {
         Ok(rows) => rows,
         Err(fate) => return Ok(fate),
@@ -97,6 +104,7 @@ async fn park(replay: &Replay, event: &Event, otherwise: Reason, now: Timestamp)
     let next = row.park(now);
     let event = &Event { replay: next.replay, ..event.clone() };
     replay.records.park(seen.as_ref(), &next, event).await?;
+    count_parked(replay, unit, seen.as_ref(), &next, now);
     Ok(LetterFate::Parked)
 }
 
@@ -126,13 +134,14 @@ async fn to_park(
 /// taken, it is the payload.
 async fn park_otherwise(
     replay: &Replay,
+    unit: &Unit<'_>,
     letter: &Received,
     event: &Event,
     otherwise: Reason,
     now: Timestamp,
 ) -> Result<LetterFate, WriteError> {
-    match park_without_payload(replay, event, otherwise, now).await {
-        Err(error) if is_lasting(&error) => stand_in(replay, letter, event, now).await,
+    match park_without_payload(replay, unit, event, otherwise, now).await {
+        Err(error) if is_lasting(&error) => stand_in(replay, unit, letter, event, now).await,
         parked => parked,
     }
 }
@@ -140,6 +149,7 @@ async fn park_otherwise(
 /// Parks the row of a letter alone. The payload is lost with the letter.
 async fn park_without_payload(
     replay: &Replay,
+    unit: &Unit<'_>,
     event: &Event,
     otherwise: Reason,
     now: Timestamp,
@@ -148,8 +158,29 @@ async fn park_without_payload(
         Ok(rows) => rows,
         Err(fate) => return Ok(fate),
     };
-    replay.records.replace(seen.as_ref(), &row.park_without_payload(now)).await?;
+    let next = row.park_without_payload(now);
+    replay.records.replace(seen.as_ref(), &next).await?;
+    count_parked(replay, unit, seen.as_ref(), &next, now);
     Ok(LetterFate::WithoutPayload)
+}
+
+/// Counts an event that was parked. The processor has counted the death of those that it buried itself.
+fn count_parked(replay: &Replay, unit: &Unit<'_>, was: Option<&Row>, row: &Row, now: Timestamp) {
+    let Some(death) = &row.death else { return };
+    let first_failed_at = row.first_failed_at().unwrap_or(now);
+    unit.count(&Fact::Parked(death.reason, now.since(first_failed_at)));
+    if was.is_some_and(|was| was.state == State::Dead) {
+        return;
+    }
+    let flow = replay.flows.flow(&row.flow);
+    let name = flow.map_or("(unknown)", |flow| &flow.name);
+    if row.replay > 0 {
+        return unit.count(&Fact::DeadAgain(name, death.reason));
+    }
+    unit.count(&Fact::Dead(name, death.reason));
+    if let Some(slo) = flow.and_then(|flow| flow.slo.as_ref()) {
+        unit.count(&Fact::ServiceLevel(name, Some(slo.spent_by_dying())));
+    }
 }
 
 /// Whether the same write would fail again, until somebody mends what is stored.
@@ -158,12 +189,19 @@ fn is_lasting(error: &WriteError) -> bool {
 }
 
 /// Parks a letter whose row can never be: under the message's own id, with the whole message. The row stays as it is.
-async fn stand_in(replay: &Replay, letter: &Received, event: &Event, now: Timestamp) -> Result<LetterFate, WriteError> {
+async fn stand_in(
+    replay: &Replay,
+    unit: &Unit<'_>,
+    letter: &Received,
+    event: &Event,
+    now: Timestamp,
+) -> Result<LetterFate, WriteError> {
     let other = event.stand_in(&letter.message_id, &letter.body);
     let seen = replay.records.row(&other.id).await?;
     if seen.is_none() {
         let row = Row::stand_in(&other, &event.id, now).park(now);
         replay.records.park(None, &row, &other).await?;
+        count_parked(replay, unit, None, &row, now);
     }
     Ok(LetterFate::StoodIn)
 }

@@ -61,7 +61,7 @@ pub(crate) async fn waiting(replay: &Replay, board: &Board) -> Result<Value, Fai
 }
 
 /// The events that wait, of all lists, as many as a list looks through.
-async fn all_waiting(replay: &Replay, board: &Board) -> Result<Vec<Row>, Failure> {
+pub(crate) async fn all_waiting(replay: &Replay, board: &Board) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for on in wake::lists(board) {
         rows.extend(wake::waiting(replay, &on, Filter::MAX_SCANNED - rows.len()).await?);

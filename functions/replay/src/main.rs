@@ -20,11 +20,12 @@ async fn main() -> Result<(), Error> {
     let queue = environment.text("EVENTS_QUEUE_URL");
     let limits = environment.text("LIMITS_TABLE");
     let contacts = environment.text("CONTACTS_TABLE");
+    let metrics = EmfMetrics::new(environment.text("METRICS_NAMESPACE"));
     let flows = environment.text("FLOWS_DIR");
     let dead_letters = environment.text("DEAD_LETTERS_QUEUE_URL");
     let access = environment.text("CONSOLE");
-    environment.check()?;
-    let access: Access = access.parse()?;
+    metrics.started(environment.check())?;
+    let access: Access = metrics.started(access.parse())?;
 
     let aws = aws().await;
     let events = SqsEvents::new(&aws, queue);
@@ -44,10 +45,10 @@ async fn main() -> Result<(), Error> {
         ticks: Box::new(dead_letters.clone()),
         visibility: Box::new(dead_letters),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, &limits))),
-        metrics: Box::new(EmfMetrics),
+        metrics: Box::new(metrics.clone()),
         chance: Box::new(SystemChance),
         sleep: Box::new(SystemClock),
-        flows: read_flows(Path::new(&flows))?,
+        flows: metrics.started(read_flows(Path::new(&flows)))?,
         clock: Box::new(SystemClock),
     };
     run(service_fn(async |request: LambdaEvent<Value>| {

@@ -7,6 +7,7 @@ use shared::base::id::EventId;
 use shared::ledger::batch::{Batch, Filter};
 use shared::ledger::{Declined, Line, Row, SignOff, missing};
 use shared::operate::approval::{self, ApprovalAnswer, Question};
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
 
@@ -375,6 +376,7 @@ pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -
 
 /// Does an operation.
 pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
+    let unit = &Unit::new(&*replay.metrics);
     match operation {
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
@@ -382,17 +384,17 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
             plans::plan_for_operator(replay, ids, &only, max, with_new).await
         }
         Operation::Apply { events, with_new, by, reason } => {
-            plans::apply(replay, &events, with_new, SignOff::new(&by, &reason)?).await
+            plans::apply(replay, unit, &events, with_new, SignOff::new(&by, &reason)?).await
         }
         Operation::Batch { only, max, rate, by, reason } => {
             lane::open(replay, only, max, rate, SignOff::new(&by, &reason)?).await
         }
         Operation::Stop { batch, by, reason } => lane::stop(replay, &batch, SignOff::new(&by, &reason)?).await,
-        Operation::Schedule => schedule::run_schedule(replay).await,
-        Operation::Wake => wake::wake_all(replay).await,
+        Operation::Schedule => schedule::run_schedule(replay, unit).await,
+        Operation::Wake => wake::run_wakes(replay, unit).await,
         Operation::Show { id } => show(replay, &id).await,
         Operation::Replay { id, with_new, by, reason, version } => {
-            replay_one(replay, &id, with_new, SignOff::new(&by, &reason)?, version.as_deref()).await
+            replay_one(replay, unit, &id, with_new, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
         Operation::Resolve { id, effect, verdict, by, reason, version } => {
             resolve(replay, &id, &effect, verdict, SignOff::new(&by, &reason)?, &version).await
@@ -414,7 +416,7 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
             contacts::import(replay, &rows, dry_run, SignOff::new(&by, &reason)?).await
         }
         Operation::Status => switches::status(replay).await,
-        switch => switches::turn(replay, switch).await,
+        switch => switches::turn(replay, unit, switch).await,
     }
 }
 
@@ -431,6 +433,7 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
 /// Sends one event through the queue again.
 async fn replay_one(
     replay: &Replay,
+    unit: &Unit<'_>,
     id: &EventId,
     with_new: bool,
     sign_off: SignOff<'_>,
@@ -440,12 +443,13 @@ async fn replay_one(
     if row.stands_in_line() {
         row_version::check(&row, seen)?;
         let next = wake::wake_one(replay, &row, sign_off).await?;
+        unit.count(&Fact::Woken(1));
         info!(event = %id, wake = next.wake, by = sign_off.by, "the waiting event was woken");
         return Ok(json!({"id": id, "state": next.state, "wake": next.wake}));
     }
     let now = replay.clock.now();
     let replayed = |row: Row| Ok(row.replayed(sign_off, now)?.and_what_is_new(with_new));
-    let next = send_again::send_again(replay, id, seen, replayed).await?;
+    let next = send_again::send_again(replay, unit, id, seen, replayed).await?;
     info!(event = %next.id, replay = next.replay, by = sign_off.by, "the event is on its way through the queue again");
     Ok(view::replayed(id, &next))
 }

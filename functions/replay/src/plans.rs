@@ -9,6 +9,7 @@ use shared::flows::{Effect, Guarantee};
 use shared::ledger::batch::Filter;
 use shared::ledger::plan::{Fate, Plan};
 use shared::ledger::{Entry, Row, SignOff, State};
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::requeue::Record;
 use tracing::info;
 
@@ -92,6 +93,7 @@ pub(crate) async fn plan_for_operator(
 /// Replays exactly what a plan said, or nothing at all.
 pub(crate) async fn apply(
     replay: &Replay,
+    unit: &Unit<'_>,
     seen: &[PlanSeen],
     with_new: bool,
     sign_off: SignOff<'_>,
@@ -110,7 +112,7 @@ pub(crate) async fn apply(
     }
     let mut applied = Vec::new();
     for planned in &plan {
-        applied.push(match apply_one(replay, planned, with_new, sign_off).await {
+        applied.push(match apply_one(replay, unit, planned, with_new, sign_off).await {
             Ok(row) => view::replayed(&planned.id, &row),
             Err(failure) => failure.answer_for(&planned.id),
         });
@@ -123,16 +125,18 @@ pub(crate) async fn apply(
 /// replay could clear it up; and the row may have changed since, for others act while the first of many are sent.
 async fn apply_one(
     replay: &Replay,
+    unit: &Unit<'_>,
     planned: &PlannedEvent,
     with_new: bool,
     sign_off: SignOff<'_>,
 ) -> Result<Row, Failure> {
     if let Some(why) = &planned.blocked {
+        unit.count(&Fact::ReplaysSkipped(1));
         return Err(decline(why));
     }
     let at = replay.clock.now();
     let replayed = |row: Row| Ok(row.replayed(sign_off, at)?.and_what_is_new(with_new));
-    Ok(send_again::send_again(replay, &planned.id, Some(&planned.version), replayed).await?)
+    Ok(send_again::send_again(replay, unit, &planned.id, Some(&planned.version), replayed).await?)
 }
 
 /// The plan for an invalid event: that of the event that it stands for.

@@ -1,14 +1,20 @@
 //! The schedule: every ten minutes it repairs what crashes left behind, lets questions lapse, and replays events
 //! that may succeed now.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use shared::base::time::Timestamp;
 use shared::ledger::batch::{Batch, Filter};
 use shared::ledger::{Reason, Row, SignOff, State};
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::requeue::{end, unsent};
+use shared::operate::switchboard;
+use tracing::warn;
 
 use crate::Replay;
 use crate::lane::{MAX_RUNNING, PAGE, open, read, replayable, send_tick, was_done};
-use crate::lists::both_ends;
+use crate::lists::{all_waiting, both_ends};
 use crate::operations::Failure;
 use crate::plans::may_call_again;
 
@@ -23,8 +29,10 @@ const HEALING: [Reason; 2] = [Reason::AttemptsSpent, Reason::UnknownOutcome];
 const MAX_REPLAYS: u32 = 3;
 
 /// Sends a tick if a batch runs: its own tick may be lost.
-async fn drive_lane(replay: &Replay) -> Result<(), Failure> {
-    match read(replay).await?.0.running() {
+async fn drive_lane(replay: &Replay, unit: &Unit<'_>) -> Result<(), Failure> {
+    let (batches, _) = read(replay).await?;
+    unit.count(&Fact::Batches(batches.open(), batches.stalled(replay.clock.now())));
+    match batches.running() {
         Some(batch) => Ok(send_tick(replay, batch).await?),
         None => Ok(()),
     }
@@ -32,12 +40,13 @@ async fn drive_lane(replay: &Replay) -> Result<(), Failure> {
 
 /// Does the schedule's work: it drives the lane on, sends the events whose senders crashed, turns expired questions
 /// into no-ops, and replays events that may succeed now.
-pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
+pub(crate) async fn run_schedule(replay: &Replay, unit: &Unit<'_>) -> Result<Value, Failure> {
     // A crash between a batch and its tick leaves a batch without a tick, and the queue forgets a tick
     // after two weeks. One tick too many is harmless: the next invocation deletes it.
-    let driven = drive_lane(replay).await;
+    let driven = drive_lane(replay, unit).await;
     let now = replay.clock.now();
     let rows = both_ends(replay).await?;
+    count_parked(unit, &rows, now);
     let mut sent = 0;
     for row in rows.iter().filter(|row| row.state == State::Queued) {
         sent += u32::from(was_done(unsent(&*replay.records, &*replay.queue, &row.id).await)?);
@@ -48,7 +57,31 @@ pub(crate) async fn run_schedule(replay: &Replay) -> Result<Value, Failure> {
         lapsed += u32::from(was_done(end(&*replay.records, &row.id, |row| row.lapsed(retention, now)).await)?);
     }
     driven?;
-    Ok(json!({"sent": sent, "lapsed": lapsed, "opened": open_healing_batches(replay, &rows).await?}))
+    let opened = open_healing_batches(replay, &rows).await?;
+    unit.count(&Fact::ScheduleRan);
+    count_waiting(replay, unit).await;
+    Ok(json!({"sent": sent, "lapsed": lapsed, "opened": opened}))
+}
+
+/// Counts what is parked, and what awaits an answer: of a very long list, as many as are looked through.
+fn count_parked(unit: &Unit<'_>, rows: &[Row], now: Timestamp) {
+    let parked = || rows.iter().filter(|row| row.state == State::Dead);
+    let oldest = parked().filter_map(|row| row.listed_at).min();
+    unit.count(&Fact::ParkedNow(parked().count() as u64, oldest.map_or(Duration::ZERO, |oldest| now.since(oldest))));
+    let asked = rows.iter().filter(|row| row.state == State::AwaitingApproval).count();
+    unit.count(&Fact::AwaitingApprovalNow(asked as u64));
+}
+
+/// Counts what waits. The schedule's work is done: it does not fail because of a number.
+async fn count_waiting(replay: &Replay, unit: &Unit<'_>) {
+    let counted = async {
+        let (board, _) = switchboard::look(&*replay.boards).await?;
+        Ok::<_, Failure>(all_waiting(replay, &board).await?.len())
+    };
+    match counted.await {
+        Ok(waiting) => unit.count(&Fact::WaitingNow(waiting as u64)),
+        Err(error) => warn!(%error, "the waiting events were not counted; the schedule counts them next time"),
+    }
 }
 
 /// Opens batches for events that may succeed now: the partner failed as often as the policy allows, and did not

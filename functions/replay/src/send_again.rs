@@ -1,9 +1,10 @@
 //! Sending an event through the queue again, if it is not stale.
 
 use shared::arrival::invalid::InvalidBody;
-use shared::base::errors::Unavailable;
+use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::ledger::{Declined, Row};
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::requeue::{Record, RequeueError};
 use shared::operate::stale_guard;
 
@@ -16,28 +17,52 @@ use crate::{Replay, invalid, row_version};
 /// alone knows what was applied before the event's turn.
 pub(crate) async fn send_again(
     replay: &Replay,
+    unit: &Unit<'_>,
     id: &EventId,
     seen: Option<&str>,
     next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
+    let record = current(replay, id, seen).await.inspect_err(|error| count_unsent(unit, error))?;
+    send(replay, unit, record, next).await
+}
+
+/// The record of an event that is as the operator saw it, and not stale.
+async fn current(replay: &Replay, id: &EventId, seen: Option<&str>) -> Result<Record, RequeueError> {
     let record = Record::read(&*replay.records, id).await?;
     row_version::check(&record.row, seen)?;
-    if let Some(why) = overtaken(replay, &record).await? {
-        return Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into());
+    match overtaken(replay, &record).await? {
+        Some(why) => {
+            Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into())
+        }
+        None => Ok(record),
     }
-    send(replay, record, next).await
 }
 
 /// Sends a parked event through the queue again: its own message, or that of the event that it stands for.
 pub(crate) async fn send(
     replay: &Replay,
+    unit: &Unit<'_>,
     record: Record,
     next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
-    if record.row.is_invalid() {
-        return invalid::send(replay, record, next).await;
+    let (now, parked_at) = (replay.clock.now(), record.row.listed_at);
+    let sent = match record.row.is_invalid() {
+        true => invalid::send(replay, record, next).await,
+        false => record.send(&*replay.records, &*replay.queue, next).await,
+    };
+    match &sent {
+        Ok(_) => unit.count(&Fact::Replayed(now.since(parked_at.unwrap_or(now)))),
+        Err(error) => count_unsent(unit, error),
     }
-    record.send(&*replay.records, &*replay.queue, next).await
+    sent
+}
+
+/// Counts an event that was not sent: because it cannot be as it is, or because a port did not answer.
+fn count_unsent(unit: &Unit<'_>, error: &RequeueError) {
+    unit.count(&match error {
+        RequeueError::Write(WriteError::Unavailable(_)) => Fact::ReplayFailed,
+        _ => Fact::ReplaysSkipped(1),
+    });
 }
 
 /// The reason why an event is stale, if a newer one of its entity was applied.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::base::time::{Timestamp, duration};
 use shared::ledger::SignOff;
+use shared::operate::metric::Unit;
 use shared::operate::switchboard::{self, Subject, Turn, TurnError};
 use tracing::{info, warn};
 
@@ -17,7 +18,7 @@ use crate::{Replay, lane, lists, wake};
 pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 
 /// Turns a switch.
-pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
+pub(crate) async fn turn(replay: &Replay, unit: &Unit<'_>, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
     let sign_off = SignOff::new(&by, &why)?;
@@ -26,14 +27,14 @@ pub(crate) async fn turn(replay: &Replay, operation: Operation) -> Result<Value,
     info!(subject = ?turns[0].0, by, why, version, "the switchboard was changed");
     let mut answer = json!({"version": version, "board": board});
     if turns[0].1 == Turn::Resume {
-        answer["woken"] = wake_resumed(replay).await;
+        answer["woken"] = wake_resumed(replay, unit).await;
     }
     Ok(answer)
 }
 
 /// Wakes the events that waited for a resume. If that fails, the next tick does it: the switch is turned all the same.
-async fn wake_resumed(replay: &Replay) -> Value {
-    match wake::wake_all(replay).await {
+async fn wake_resumed(replay: &Replay, unit: &Unit<'_>) -> Value {
+    match wake::wake_all(replay, unit).await {
         Ok(answer) => answer["woken"].clone(),
         Err(error) => {
             warn!(%error, "the resumed events were not woken; the schedule wakes them within a minute");

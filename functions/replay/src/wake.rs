@@ -15,6 +15,7 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
 use shared::ledger::{Row, SignOff, WaitsFor, pause_after};
 use shared::limits::pressure::PartnerHealth;
+use shared::operate::metric::{Fact, Unit};
 use shared::operate::switchboard::{self, Board, change_waits};
 use tracing::{info, warn};
 
@@ -57,6 +58,8 @@ struct WakeTick<'t> {
     left: BTreeMap<String, u32>,
     /// The flows of which events were seen to wait.
     seen: BTreeSet<String>,
+    /// How long ago the first of those that should go on should have.
+    overdue: Duration,
 }
 
 /// How many events of a list may go.
@@ -69,14 +72,22 @@ enum Free {
     None,
 }
 
+/// The work of the schedule of wakes.
+pub(crate) async fn run_wakes(replay: &Replay, unit: &Unit<'_>) -> Result<Value, Failure> {
+    let woken = wake_all(replay, unit).await?;
+    unit.count(&Fact::WakeRan);
+    Ok(woken)
+}
+
 /// Wakes what can go on. Where no flow has a mark nothing waits, and this one read is all.
-pub(crate) async fn wake_all(replay: &Replay) -> Result<Value, Failure> {
+pub(crate) async fn wake_all(replay: &Replay, unit: &Unit<'_>) -> Result<Value, Failure> {
     let (board, _) = switchboard::read(&*replay.boards).await?;
     if board.waits().is_empty() {
+        unit.count(&Fact::Overdue(Duration::ZERO));
         return Ok(json!({"woken": 0}));
     }
     let began = replay.clock.now();
-    let mut tick = WakeTick { replay, board, began, left: BTreeMap::new(), seen: BTreeSet::new() };
+    let mut tick = WakeTick { replay, board, began, left: BTreeMap::new(), seen: BTreeSet::new(), overdue: Duration::ZERO };
     let lists = lists(&tick.board);
     let crowded = replay.depths.depth().await?.queued > MAX_QUEUED;
     let (mut woken, mut lists_left) = (0, lists.len());
@@ -86,8 +97,10 @@ pub(crate) async fn wake_all(replay: &Replay) -> Result<Value, Failure> {
         woken += tick.wake_list(on, share).await?;
         lists_left -= 1;
     }
+    unit.count(&Fact::Overdue(tick.overdue));
     tick.see_to_marks().await?;
     if woken > 0 {
+        unit.count(&Fact::Woken(woken as u64));
         info!(woken, "waiting events were woken");
     }
     Ok(json!({"woken": woken, "crowded": crowded}))
@@ -136,13 +149,17 @@ impl WakeTick<'_> {
     }
 
     async fn due(&mut self, on: &WaitsFor, most: usize) -> Result<Vec<Row>, Unavailable> {
+        let rows = match on {
+            // Where none may be woken, the first one still says how long all have waited.
+            WaitsFor::Moment => self.replay.lines.listed(on, self.began, most.max(1)).await?,
+            _ if most == 0 => return Ok(Vec::new()),
+            WaitsFor::Flow(_) | WaitsFor::Integration(_) => waiting(self.replay, on, most).await?,
+        };
+        let due = rows.iter().filter(|_| *on == WaitsFor::Moment).filter_map(|row| row.listed_at).min();
+        self.overdue = self.overdue.max(due.map_or(Duration::ZERO, |due| self.began.since(due)));
         if most == 0 {
             return Ok(Vec::new());
         }
-        let rows = match on {
-            WaitsFor::Moment => self.replay.lines.listed(on, self.began, most).await?,
-            WaitsFor::Flow(_) | WaitsFor::Integration(_) => waiting(self.replay, on, most).await?,
-        };
         self.seen.extend(rows.iter().map(|row| row.flow.clone()));
         Ok(rows)
     }
@@ -152,7 +169,11 @@ impl WakeTick<'_> {
         let rows = self.due(on, LOOKED_AT).await?;
         let flows = &self.replay.flows;
         let expired = |row: &Row| flows.flow(&row.flow).is_some_and(|flow| row.queued_at + flow.max_age < self.began);
-        Ok(rows.into_iter().filter(expired).collect())
+        let expired: Vec<Row> = rows.into_iter().filter(expired).collect();
+        let ended = |row: &Row| flows.flow(&row.flow).map(|flow| self.began.since(row.queued_at + flow.max_age));
+        let overdue = expired.iter().filter_map(ended).max().unwrap_or_default();
+        self.overdue = self.overdue.max(overdue);
+        Ok(expired)
     }
 
     async fn free(&self, on: &WaitsFor) -> Result<Free, Unavailable> {

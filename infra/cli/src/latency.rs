@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use shared::base::time::{Timestamp, Unit};
-use shared::operate::metric;
+use shared::operate::metric::{Dimension, Metric};
 
 use crate::CommandExit;
 use crate::args::{moment_before, now, parse_duration};
@@ -20,7 +20,6 @@ Examples:
 
 The time runs from when an event was received until it succeeded or was a no-op. Events that were parked or replayed
 waited for a human, and are not counted.
-The metrics do not name their stack: all stacks of one account and region are added up.
 CloudWatch computes percentiles for whole stretches of the clock. Where the window lies in two of them, the command
 prints the higher percentile: the true one is not above it.";
 
@@ -73,14 +72,15 @@ impl LatencyArgs {
 
     /// Lists the metrics: one for each flow and each state in which its events settled.
     async fn metrics(&self, cloud: &CloudClient) -> Result<Vec<Value>> {
-        let mut input = json!({"Namespace": metric::NAMESPACE, "MetricName": metric::TIME_TO_SETTLED});
+        let mut input = json!({"Namespace": cloud.metrics_namespace(), "MetricName": Metric::TimeToSettled.name()});
         if let Some(flow) = &self.flow {
-            input["Dimensions"] = json!([{"Name": "Flow", "Value": flow}]);
+            input["Dimensions"] = json!([{"Name": Dimension::Flow.name(), "Value": flow}]);
         }
         let mut metrics = Vec::new();
         for _ in 0..PAGES {
             let answer = cloud.cloudwatch("ListMetrics", input.clone()).await?;
-            metrics.extend(answer["Metrics"].as_array().cloned().unwrap_or_default());
+            let listed = answer["Metrics"].as_array().into_iter().flatten();
+            metrics.extend(listed.filter(|metric| is_by_flow_and_state(metric)).cloned());
             match &answer["NextToken"] {
                 Value::String(token) => input["NextToken"] = json!(token),
                 _ => return Ok(metrics),
@@ -118,12 +118,12 @@ impl LatencyArgs {
                 .filter_map(|value| value.as_f64())
                 .collect()
         };
-        let dimension = |name: &str| {
-            let named = metric["Dimensions"].as_array().into_iter().flatten().find(|of| of["Name"] == name);
+        let dimension = |name: Dimension| {
+            let named = metric["Dimensions"].as_array().into_iter().flatten().find(|of| of["Name"] == name.name());
             named.and_then(|of| of["Value"].as_str()).unwrap_or_default().to_owned()
         };
         let percentiles = self.stats().map(|(id, _)| values(&id).into_iter().reduce(f64::max)).collect();
-        Row { flow: dimension("Flow"), state: dimension("State"), count: values("c").iter().sum(), percentiles }
+        Row { flow: dimension(Dimension::Flow), state: dimension(Dimension::State), count: values("c").iter().sum(), percentiles }
     }
 
     fn as_json(&self, rows: &[Row]) -> Value {
@@ -149,6 +149,15 @@ impl LatencyArgs {
         let names: Vec<String> = self.stats().map(|(_, stat)| format!("{stat:>9}")).collect();
         columns(["FLOW", "SETTLED AS", "COUNT", &names.join("  ")], &rows.iter().map(cells).collect::<Vec<_>>())
     }
+}
+
+/// Whether a metric is that of one flow and one state. The same times are counted once more without any dimension, and
+/// would be told twice.
+fn is_by_flow_and_state(metric: &Value) -> bool {
+    let named = |name: Dimension| {
+        metric["Dimensions"].as_array().into_iter().flatten().any(|of| of["Name"] == name.name())
+    };
+    Metric::TimeToSettled.sets()[0].iter().all(|name| named(*name))
 }
 
 /// How many pages of metrics are read at most, with 500 metrics each.
@@ -188,7 +197,7 @@ mod tests {
     }
 
     fn metric(flow: &str, state: &str) -> Value {
-        json!({"Namespace": metric::NAMESPACE, "MetricName": metric::TIME_TO_SETTLED,
+        json!({"Namespace": "Ledgerline/shop", "MetricName": Metric::TimeToSettled.name(),
                "Dimensions": [{"Name": "Flow", "Value": flow}, {"Name": "State", "Value": state}]})
     }
 
@@ -220,6 +229,14 @@ mod tests {
         assert_eq!(row, expected);
         let long = Row { state: "noop".into(), percentiles: vec![Some(9999.4), Some(61_500.0)], ..row };
         insta::assert_snapshot!(anstream::adapter::strip_str(&latency().text(&[expected, long])));
+    }
+
+    #[test]
+    fn only_the_metrics_of_a_flow_and_a_state_are_told() {
+        assert!(is_by_flow_and_state(&metric("leads", "noop")));
+        for other in [json!([]), json!([{"Name": "Flow", "Value": "leads"}])] {
+            assert!(!is_by_flow_and_state(&json!({"Dimensions": other})));
+        }
     }
 
     #[test]

@@ -46,11 +46,16 @@ fn data(line: &Value, directive: &Value, names: &Value) -> Vec<Value> {
     let dimensions: Vec<Value> = names.map(|name| json!({"Name": name, "Value": line[name]})).collect();
     let metrics = directive["Metrics"].as_array().into_iter().flatten();
     let datum = |metric: &Value| {
-        let value = &line[metric["Name"].as_str()?];
-        value.is_number().then(|| {
-            json!({"MetricName": metric["Name"], "Unit": metric["Unit"], "Value": value,
-                   "Timestamp": seconds, "Dimensions": dimensions})
-        })
+        let mut datum = json!({"MetricName": metric["Name"], "Unit": metric["Unit"],
+                               "Timestamp": seconds, "Dimensions": dimensions});
+        match &line[metric["Name"].as_str()?] {
+            value if value.is_number() => datum["Value"] = value.clone(),
+            Value::Array(values) if !values.is_empty() && values.iter().all(Value::is_number) => {
+                datum["Values"] = json!(values);
+            }
+            _ => return None,
+        }
+        Some(datum)
     };
     metrics.filter_map(datum).collect()
 }
@@ -85,6 +90,22 @@ mod tests {
         let log = format!("{}\n{{\"level\": \"INFO\"}}\ncut off}}\n{0}", line());
         let twice = [data.clone(), data].concat();
         assert_eq!(metrics(&log), BTreeMap::from([("Ledgerline".to_owned(), twice)]));
+    }
+
+    #[test]
+    fn a_wide_line_has_several_directives_sets_of_dimensions_and_values() {
+        let of = |sets: Value, name: &str| json!({"Namespace": "Ledgerline/shop", "Dimensions": sets, "Metrics": [{"Name": name, "Unit": "Count"}]});
+        let line = json!({
+            "_aws": {"Timestamp": 7500, "CloudWatchMetrics": [
+                of(json!([["Flow", "Reason"], ["Reason"], []]), "DeadLetters"), of(json!([[]]), "AdmitTime"),
+            ]},
+            "DeadLetters": 1, "AdmitTime": [5, 7], "Flow": "leads", "Reason": "stale",
+        });
+        let data = &metrics(&line.to_string())["Ledgerline/shop"];
+        let told: Vec<_> = data.iter().map(|datum| (&datum["MetricName"], datum["Dimensions"].as_array().map(Vec::len))).collect();
+        let (dead, admit) = (json!("DeadLetters"), json!("AdmitTime"));
+        assert_eq!(told, [(&dead, Some(2)), (&dead, Some(1)), (&dead, Some(0)), (&admit, Some(0))]);
+        assert_eq!((&data[3]["Values"], &data[3]["Value"]), (&json!([5, 7]), &Value::Null));
     }
 
     #[test]

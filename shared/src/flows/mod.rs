@@ -33,6 +33,7 @@ mod maybe_known;
 mod query;
 mod request;
 mod safe_mode;
+mod slo;
 mod vars;
 
 mod fit;
@@ -76,6 +77,7 @@ pub use parse::{File, Problem, Problems};
 pub use query::QueryTemplates;
 pub use request::{ContentType, GraphQl, Method, Request};
 pub use safe_mode::{SafeMode, TightCap};
+pub use slo::{Percent, Slo};
 pub use source::{Envelope, IdAt, Scheme, Source};
 pub use vars::{Var, Vars};
 
@@ -203,6 +205,9 @@ pub struct Flow {
     /// one is applied, the replay of an older one is held back.
     #[serde(default)]
     pub latest_wins: bool,
+    /// The service level: how quickly events are settled, and how many of them are.
+    #[serde(default)]
+    pub slo: Option<Slo>,
     /// The effects of an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
     /// The retry policy of the effects.

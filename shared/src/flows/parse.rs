@@ -10,7 +10,7 @@ use super::contract::Contract;
 use super::integration::{Resolved, WrittenIntegration, resolve};
 use super::{
     Flow, Flows, MAX_KEEP, Source, approval, catalog, effect, enrich, guard, invoke, key, order, parse_error,
-    safe_mode, template_reads,
+    safe_mode, slo, template_reads,
 };
 use crate::base::locate::{Place, locate};
 use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
@@ -198,6 +198,7 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     wrong.extend(enrich::check(flow, all));
     wrong.extend(approval::check(flow, all));
     wrong.extend(safe_mode::check(flow, all));
+    wrong.extend(slo::check(flow));
     wrong.extend(template_reads::check_flow(flow, all));
     wrong.extend(effect::check(flow, all));
     wrong.extend(invoke::check(flow, all));

@@ -20,8 +20,8 @@ use super::source::InHeader;
 use super::vars::{VarSettings, WrittenVar};
 use super::written_breaker::WrittenBreaker;
 use super::{
-    AnswerPlace, Auth, Field, Flow, IdAt, KeyField, Layout, LookupPlace, Normalizer, OrderBy, Part, Piece, ResultAt,
-    Source, Statuses, Window,
+    AnswerPlace, Auth, Field, Flow, IdAt, KeyField, Layout, LookupPlace, Normalizer, OrderBy, Part, Percent, Piece,
+    ResultAt, Source, Statuses, Window,
 };
 use crate::base::time::{DurationText, HourMinute};
 use crate::limits::pressure::Breaker;
@@ -135,6 +135,16 @@ impl JsonSchema for Size {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": ["string", "integer"], "pattern": "^[0-9]+ *(B|KiB|MiB)?$", "description": "`64KiB`, `1MiB`"})
+    }
+}
+
+impl JsonSchema for Percent {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Percent".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9]{1,3}(\\.[0-9]{1,4})?%$", "description": "`99.9%`"})
     }
 }
 
@@ -297,6 +307,7 @@ write_as_text! {
     },
     Normalizer => |normalizer| normalizer.as_str().into(),
     HourMinute => |time| time.to_string(),
+    Percent => |percent| percent.to_string(),
     Layout => |layout| layout.0.iter().map(piece).collect(),
 }
 

@@ -235,6 +235,21 @@ impl Batches {
         self.0.iter().rev().find(|batch| batch.progress == BatchProgress::Running)
     }
 
+    /// The number of batches that run, or wait for their turn.
+    pub fn open(&self) -> u64 {
+        self.0.iter().filter(|batch| batch.progress == BatchProgress::Running).count() as u64
+    }
+
+    /// The number of batches that should have come to their end by now: the one that runs, if it has taken an hour more
+    /// than twice what it and those before it take at their rates. The others only wait for it.
+    pub fn stalled(&self, now: Timestamp) -> u64 {
+        let Some(running) = self.running() else { return 0 };
+        let before = self.0.iter().filter(|batch| batch.started_at <= running.started_at);
+        let minutes: u64 = before.map(|batch| u64::from(batch.max / batch.per_minute.max(1)) + 1).sum();
+        let allowed = Duration::from_secs(3600 + 2 * 60 * minutes);
+        u64::from(now.since(running.started_at) > allowed)
+    }
+
     /// The batches with one more.
     #[must_use]
     pub fn with(mut self, batch: Batch) -> Batches {

@@ -52,6 +52,12 @@ impl fmt::Display for SignOff<'_> {
 #[error("{0}")]
 pub struct Declined(pub String);
 
+/// The line of a history that says that an event was parked.
+const PARKED: &str = "parked";
+
+/// The beginning of the line that says that it was replayed.
+const REPLAY: &str = "replay ";
+
 impl Row {
     /// The row for a dead letter that the ledger does not know. Which effects were done for it is unknown too.
     pub fn unaccounted(event: &Event, reason: Reason, now: Timestamp) -> Self {
@@ -69,7 +75,7 @@ impl Row {
         let mut row = Row::never_tried(event, Reason::Invalid, error, now);
         row.note(now, "dead: invalid");
         row.list(now);
-        row.note(now, "parked");
+        row.note(now, PARKED);
         row
     }
 
@@ -135,7 +141,7 @@ impl Row {
         }
         self.step += 1;
         self.list(now);
-        self.note(now, "parked");
+        self.note(now, PARKED);
         self
     }
 
@@ -161,7 +167,7 @@ impl Row {
         self.death = None;
         self.effects.values_mut().for_each(|entry| (entry.attempts, entry.spared) = (0, 0));
         let replay = self.replay;
-        self.note(now, format!("replay {replay} by {sign_off}"));
+        self.note(now, format!("{REPLAY}{replay} by {sign_off}"));
         Ok(self)
     }
 
@@ -170,6 +176,22 @@ impl Row {
     pub fn and_what_is_new(mut self, with_new: bool) -> Self {
         self.with_new = with_new;
         self
+    }
+
+    /// The moment when the event was parked for the last time, if it was. A history that has lost it has more lines than
+    /// are kept, and begins with the event's acceptance: it was parked later than that.
+    pub fn was_parked_at(&self) -> Option<Timestamp> {
+        let parked = self.history.iter().rev().find(|moment| moment.what == PARKED);
+        let replayed = || self.history.iter().any(|moment| moment.what.starts_with(REPLAY));
+        parked.map(|moment| moment.at).or_else(|| replayed().then_some(self.received_at))
+    }
+
+    /// The moment from which on somebody should have known that the event fails: that of the first call which was in vain
+    /// since the event was accepted or replayed, or else of its death.
+    pub fn first_failed_at(&self) -> Option<Timestamp> {
+        let open = |entry: &&Entry| !matches!(entry.progress, Progress::Done { .. } | Progress::Skipped);
+        let tried = self.effects.values().filter(open).map(|entry| entry.since.max(self.queued_at)).min();
+        tried.into_iter().chain(self.death.as_ref().map(|death| death.at)).min()
     }
 
     /// The row after an operator dropped the event. The ledger remembers it for so long from here.

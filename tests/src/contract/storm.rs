@@ -13,6 +13,7 @@ use shared::flows::contract::Contracts;
 use shared::ledger::Rows;
 use shared::limits::rates::Limiter;
 use shared::model::{ModelChance, ModelClock, ModelLimits, ModelMetrics, ModelSecrets, ModelWindows};
+use shared::operate::metric::Unit;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::{NOW, flows, lead_of};
@@ -35,7 +36,8 @@ async fn fifty_at_once_are_one_event_round_after_round() {
         // The sender's rate has its time to recover from the storm before.
         clock.advance(Duration::from_secs(1));
         let now = clock.now();
-        let posts = (0..SENDERS).map(|_| accept(&intake, signed(&lead, now.secs()), Trace::start(1, 2, 3), now));
+        let unit = Unit::new(&*intake.metrics);
+        let posts = (0..SENDERS).map(|_| accept(&intake, &unit, signed(&lead, now.secs()), Trace::start(1, 2, 3), now));
         let receipts: Vec<_> = join_all(posts).await.into_iter().map(|receipt| receipt.expect("accepted")).collect();
 
         let ids: BTreeSet<_> = receipts.iter().map(|receipt| receipt.id.clone()).collect();

@@ -6,6 +6,7 @@ mod contacts;
 mod contract;
 mod effects;
 mod faults;
+mod figures;
 mod fleet;
 mod flows;
 mod hostile;

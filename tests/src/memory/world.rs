@@ -26,6 +26,7 @@ use shared::model::{
     ModelLatest, ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue,
     ModelSecrets, ModelTokens, ModelWindows,
 };
+use shared::operate::metric::Unit;
 use shared::operate::switchboard::{Board, Switchboard};
 
 use crate::fixtures::{NOW, files};
@@ -204,7 +205,7 @@ impl World {
     }
 
     pub(crate) async fn deliver(&self, delivery: Delivery) -> Result<Receipt, Rejection> {
-        accept(&self.intake, delivery, Trace::start(1, 2, 3), self.clock.now()).await
+        accept(&self.intake, &Unit::new(&*self.intake.metrics), delivery, Trace::start(1, 2, 3), self.clock.now()).await
     }
 
     /// A source sends this, signed in its own way.
@@ -245,7 +246,7 @@ impl World {
     /// A sender posts these as a batch.
     pub(crate) async fn post_batch(&self, batch: &Value) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
         let delivery = signed(batch, self.clock.now().secs());
-        accept_batch(&self.intake, delivery, Trace::start(1, 2, 3), self.clock.now()).await
+        accept_batch(&self.intake, &Unit::new(&*self.intake.metrics), delivery, Trace::start(1, 2, 3), self.clock.now()).await
     }
 
     /// One poll of the queue of events. Says what the processor kept.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use shared::operate::metric;
 use tokio::time::{sleep, timeout};
 
 use crate::operator_name::{host_name, operator_name};
@@ -96,7 +97,7 @@ impl CloudClient {
 
     /// The namespace of the stack's metrics.
     pub(crate) fn metrics_namespace(&self) -> String {
-        format!("Ledgerline/{}", self.stack)
+        metric::namespace(&self.stack)
     }
 
     /// A command that operates the same cloud when it is pasted.
