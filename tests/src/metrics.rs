@@ -79,7 +79,11 @@ fn searched(expression: &str) -> Vec<Asked> {
         let names = names.split('"').skip(1).step_by(2).take(names.split(" OR ").count());
         Some(names.map(|name| (name.to_owned(), by.clone())).collect::<Vec<_>>())
     };
-    searches.filter_map(search).inspect(|names| assert!(!names.is_empty(), "{expression} names no metric")).flatten().collect()
+    searches
+        .filter_map(search)
+        .inspect(|names| assert!(!names.is_empty(), "{expression} names no metric"))
+        .flatten()
+        .collect()
 }
 
 /// A text of the template with the names in place of its references: `${AWS::StackName}` has a brace of its own.
@@ -99,7 +103,10 @@ fn selected(query: &str) -> Vec<Asked> {
     }
     let name = select.split(['(', ')']).nth(1).expect("a metric").trim().to_owned();
     let schema = from.strip_prefix("SCHEMA(").and_then(|schema| schema.split(')').next());
-    vec![(name, schema.and_then(|schema| dimensions(schema.split(',').skip(1).map(|name| name.trim().trim_matches('"')))))]
+    vec![(
+        name,
+        schema.and_then(|schema| dimensions(schema.split(',').skip(1).map(|name| name.trim().trim_matches('"')))),
+    )]
 }
 
 fn known() -> BTreeMap<&'static str, Metric> {
@@ -141,8 +148,10 @@ fn every_way_to_name_a_metric_is_found() {
     let alarm = serde_json::json!({"Namespace": "Ledgerline/x", "MetricName": "Rejected", "Dimensions": [{"Name": "Reason", "Value": "r"}]});
     let mut found = Vec::new();
     asked(&serde_json::json!([{ "DashboardBody": body }, alarm]), &mut found);
-    let found: BTreeSet<(String, String)> =
-        found.into_iter().map(|(name, by)| (name, by.expect("dimensions").into_iter().collect::<Vec<_>>().join(" "))).collect();
+    let found: BTreeSet<(String, String)> = found
+        .into_iter()
+        .map(|(name, by)| (name, by.expect("dimensions").into_iter().collect::<Vec<_>>().join(" ")))
+        .collect();
     let expected = [
         ("DeadLetters", "Flow Reason"),
         ("EventsSettled", "Flow State"),
@@ -206,7 +215,8 @@ fn the_table_of_metrics_is_the_catalogue() {
     let expected: Vec<String> = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect();
     assert_eq!(names, expected, "each metric has one row, in the catalogue's order");
     for (row, metric) in table.iter().zip(Metric::ALL) {
-        let by = |set: &&[Dimension]| format!("`[{}]`", set.iter().map(|name| name.name()).collect::<Vec<_>>().join(", "));
+        let by =
+            |set: &&[Dimension]| format!("`[{}]`", set.iter().map(|name| name.name()).collect::<Vec<_>>().join(", "));
         let by: Vec<String> = metric.sets().iter().map(by).collect();
         let expected = [metric.unit().name().to_owned(), by.join(" "), cost(*metric)];
         assert_eq!([row[1].clone(), row[2].clone(), row[5].clone()], expected, "{}", metric.name());
@@ -231,8 +241,10 @@ fn every_fact_is_counted_somewhere() {
     let facts = std::fs::read_to_string(root().join("shared/src/operate/metric/fact.rs")).expect("a source");
     let (_, body) = facts.split_once("pub enum Fact<'f> {").expect("the facts");
     let body = body.split("\n}").next().unwrap_or_default();
-    let is_variant = |line: &&str| line.starts_with("    ") && line.trim().starts_with(|c: char| c.is_ascii_uppercase());
-    let variants: Vec<&str> = body.lines().filter(is_variant).filter_map(|line| line.trim().split(['(', ',']).next()).collect();
+    let is_variant =
+        |line: &&str| line.starts_with("    ") && line.trim().starts_with(|c: char| c.is_ascii_uppercase());
+    let variants: Vec<&str> =
+        body.lines().filter(is_variant).filter_map(|line| line.trim().split(['(', ',']).next()).collect();
     assert!(variants.len() > 30, "{variants:?}");
     let folders = ["functions/intake/src", "functions/processor/src", "functions/replay/src", "shared/src/adapters"];
     let code: String = folders
@@ -240,7 +252,8 @@ fn every_fact_is_counted_somewhere() {
         .flat_map(|folder| files_below(folder, "rs"))
         .map(|path| std::fs::read_to_string(path).expect("a source"))
         .collect();
-    let counted = |variant: &&str| [',', '(', ')', ' ', ';'].iter().any(|end| code.contains(&format!("Fact::{variant}{end}")));
+    let counted =
+        |variant: &&str| [',', '(', ')', ' ', ';'].iter().any(|end| code.contains(&format!("Fact::{variant}{end}")));
     let missing: Vec<&str> = variants.into_iter().filter(|variant| !counted(variant)).collect();
     assert_eq!(missing, NOT_COUNTED_YET);
 }

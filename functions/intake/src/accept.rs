@@ -18,8 +18,9 @@ use shared::flows::{Flow, Flows, IdAt, OnInvalid, Source};
 use shared::ledger::queue::Queue;
 use shared::ledger::{Admission, Admissions, Row, Rows};
 use shared::limits::rates::{Decision, Limiter};
-use shared::operate::metric::{Fact, Metrics, Stage, Unit};
-use tracing::{info, warn};
+use shared::operate::log::LogSampling;
+use shared::operate::metric::{Fact, Metrics, Stage, WorkUnit};
+use tracing::{debug, warn};
 
 use crate::duplicate::answer_duplicate;
 use crate::envelope::{self, ParsedBody};
@@ -48,6 +49,8 @@ pub struct Intake {
     pub secrets: Box<dyn Secrets>,
     /// The metrics.
     pub metrics: Box<dyn Metrics>,
+    /// Which successes are logged.
+    pub sampling: LogSampling,
     /// The clock.
     pub clock: Box<dyn Clock>,
     /// Random numbers, for traces that start here.
@@ -61,7 +64,7 @@ pub struct Intake {
 /// effects for an event that the ledger does not know.
 pub async fn accept(
     intake: &Intake,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     delivery: Delivery,
     trace: Trace,
     now: Timestamp,
@@ -80,7 +83,7 @@ pub async fn accept(
 /// Accepts a batch: one answer for each event, in order, and no event spoils another.
 pub async fn accept_batch(
     intake: &Intake,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     delivery: Delivery,
     trace: Trace,
     now: Timestamp,
@@ -101,7 +104,7 @@ pub async fn accept_batch(
 }
 
 /// Does a stage of a delivery, and counts how long it took.
-async fn timed<T>(intake: &Intake, unit: &Unit<'_>, stage: Stage, work: impl Future<Output = T>) -> T {
+async fn timed<T>(intake: &Intake, unit: &WorkUnit<'_>, stage: Stage, work: impl Future<Output = T>) -> T {
     let began = intake.clock.now();
     let done = work.await;
     unit.count(&Fact::Took(stage, intake.clock.now().since(began)));
@@ -125,7 +128,7 @@ async fn send_all(intake: &Intake, admitted: Vec<Result<Admitted, Rejection>>) -
 /// The context that every event of a delivery shares.
 struct Context<'c> {
     intake: &'c Intake,
-    unit: &'c Unit<'c>,
+    unit: &'c WorkUnit<'c>,
     delivery: &'c Delivery,
     /// The event's place in its batch, from 0, if it came in one.
     in_batch: Option<u32>,
@@ -205,7 +208,7 @@ impl Context<'_> {
         if new {
             self.unit.count(&Fact::ParkedInvalid(&flow.name));
             let (flow, trace_id) = (&flow.name, self.trace.id());
-            info!(event = %event.id, flow, trace_id, "the event does not fit its flow's schema; it is parked");
+            debug!(event = %event.id, flow, trace_id, "the event does not fit its flow's schema; it is parked");
         }
         let receipt = Receipt { id: event.id, replayed: !new, result: None, standing };
         Ok(Admitted { receipt, unsent: None })

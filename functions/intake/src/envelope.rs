@@ -26,13 +26,15 @@ pub(crate) fn is_taken(content_type: &str, source: &Source) -> bool {
 }
 
 /// One event as its sender wrote it, verified and not yet checked against its schema.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 pub(crate) struct ParsedBody {
     /// The whole document.
     pub(crate) body: Value,
     /// The JSON pointers of the numbers in it that would change when they are written again.
     pub(crate) changed: Vec<String>,
 }
+
+shared::base::masked::prints_only!(ParsedBody as "ParsedBody");
 
 /// The one event of a delivery.
 pub(crate) fn open(delivery: &Delivery, source: &Source) -> Result<ParsedBody, Rejection> {

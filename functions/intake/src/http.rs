@@ -10,9 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::arrival::delivery::{Delivery, Headers};
 use shared::base::errors::Unavailable;
+use shared::base::id::EventId;
 use shared::base::machine::Chance;
 use shared::base::trace::Trace;
-use shared::operate::metric::{Fact, Stage, Unit};
+use shared::operate::metric::{Fact, Stage, WorkUnit};
 use tracing::{error, info, warn};
 
 use crate::accept::{Intake, accept, accept_batch};
@@ -30,7 +31,7 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
     let trace = trace_of(&request, intake.chance.as_ref());
     let route = request.route_key.clone().unwrap_or_default();
     let source = request.path_parameters.get("source").cloned().unwrap_or_default();
-    let (unit, began) = (&Unit::new(&*intake.metrics), intake.clock.now());
+    let (unit, began) = (&WorkUnit::new(&*intake.metrics), intake.clock.now());
     let counter = Counter { unit, source: known(intake, &source) };
     let answered = in_time(answer(intake, &counter, &route, request, &trace)).await;
     if route != RECEIPT {
@@ -40,8 +41,10 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
         unit.count(&Fact::Took(Stage::Whole, intake.clock.now().since(began)));
     }
     match &answered {
-        Ok(Answer { status, accepted, .. }) => {
-            info!(source, route, status, accepted, trace_id = trace.id(), "the delivery was answered");
+        Ok(Answer { status, accepted, sampled_by, .. }) => {
+            if sampled_by.as_ref().is_none_or(|event| intake.sampling.keeps(event)) {
+                info!(source, route, status, event = accepted, trace_id = trace.id(), "the delivery was answered");
+            }
         }
         Err(rejection) => log(rejection, counter.source, &route, &trace),
     }
@@ -58,7 +61,7 @@ const UNKNOWN: &str = "(unknown)";
 
 /// Counts what becomes of a source's events.
 struct Counter<'c> {
-    unit: &'c Unit<'c>,
+    unit: &'c WorkUnit<'c>,
     source: &'c str,
 }
 
@@ -147,6 +150,7 @@ fn accepted(receipt: &Receipt) -> Answer {
     }
     let mut answer = Answer::new(202, body);
     answer.accepted = receipt.id.to_string();
+    answer.sampled_by = Some(receipt.id.clone());
     answer.headers.extend(receipt.standing.iter().flat_map(|standing| standing.headers(POLICY)));
     if receipt.replayed {
         answer.headers.push(("idempotent-replayed", "true".into()));
@@ -157,9 +161,11 @@ fn accepted(receipt: &Receipt) -> Answer {
 /// The answer to a batch: one result for each event, in order, as the event would have been answered by itself.
 fn batch(results: Vec<Result<Receipt, Rejection>>, trace: &Trace) -> Answer {
     let all_accepted = results.iter().all(Result::is_ok);
+    let first = results.first().and_then(|first| first.as_ref().ok()).map(|first| first.id.clone());
     let results: Vec<Value> = results.iter().map(|result| item(result, trace)).collect();
     let mut answer = Answer::new(if all_accepted { 202 } else { 207 }, json!({"results": results}));
     answer.accepted = format!("{} events", results.len());
+    answer.sampled_by = first.filter(|_| all_accepted);
     answer
 }
 
@@ -196,13 +202,9 @@ fn log(rejection: &Rejection, source: &str, route: &str, trace: &Trace) {
             let told = "the delivery was not accepted; its sender is asked to send it again";
             error!(source, route, problem, %why, trace_id = trace.id(), "{told}")
         }
-        _ => warn!(
-            source,
-            route,
-            problem,
-            trace_id = trace.id(),
-            "the delivery was rejected; nothing of it was stored"
-        ),
+        _ => {
+            warn!(source, route, problem, trace_id = trace.id(), "the delivery was rejected; nothing of it was stored")
+        }
     }
 }
 
@@ -221,11 +223,20 @@ struct Answer {
     body: Value,
     /// The accepted events, for the log: an event's id, or how many of a batch.
     accepted: String,
+    /// The event by which the line is sampled, if all went well: the first.
+    sampled_by: Option<EventId>,
 }
 
 impl Answer {
     fn new(status: u16, body: Value) -> Self {
-        Answer { status, content_type: "application/json", headers: Vec::new(), body, accepted: String::new() }
+        Answer {
+            status,
+            content_type: "application/json",
+            headers: Vec::new(),
+            body,
+            accepted: String::new(),
+            sampled_by: None,
+        }
     }
 
     fn into_response(self) -> ApiGatewayV2httpResponse {

@@ -11,17 +11,19 @@ use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Chance as _;
 use shared::flows::contract::Contracts;
 use shared::limits::rates::Limiter;
+use shared::operate::log::{LogScope, within};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    log_as_json();
     let mut environment = Environment::default();
+    log_as_json(environment.log_level("RUST_LOG"));
     let metrics = EmfMetrics::new(environment.text("METRICS_NAMESPACE"));
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
     let limits = environment.text("LIMITS_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let prefix = environment.text("SECRETS_PREFIX");
+    let sampling = environment.log_sampling("LOG_SAMPLE_RATE");
     metrics.started(environment.check())?;
 
     let aws = aws().await;
@@ -38,11 +40,12 @@ async fn main() -> Result<(), Error> {
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, limits))),
         secrets: Box::new(secrets),
         metrics: Box::new(metrics.clone()),
+        sampling,
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
     };
     run(service_fn(async |request: LambdaEvent<ApiGatewayV2httpRequest>| {
-        Ok::<_, Error>(handle(intake, request.payload).await)
+        Ok::<_, Error>(within(LogScope::of_request(&request.context.request_id), handle(intake, request.payload)).await)
     }))
     .await
 }

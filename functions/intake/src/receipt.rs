@@ -6,7 +6,7 @@ use shared::base::id::EventId;
 use shared::limits::rates::Decision;
 
 /// The answer to an accepted event.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Receipt {
     /// The event's id.
     pub id: EventId,
@@ -17,6 +17,8 @@ pub struct Receipt {
     /// The sender's standing under its rate, if the limits answered.
     pub standing: Option<Decision>,
 }
+
+shared::base::masked::prints_only!(Receipt as "Receipt", id, replayed, standing);
 
 /// An admitted event, and the message that the queue may not have yet.
 pub(crate) struct Admitted {

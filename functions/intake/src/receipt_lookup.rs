@@ -37,13 +37,14 @@ pub async fn receipt(
 }
 
 /// A receipt as its sender sees it, and the sender's standing under its rate, if the limits answered.
-#[derive(Debug)]
 pub struct LookedUp {
     /// The event's state, and its result.
     pub view: Value,
     /// The sender's standing.
     pub standing: Option<Decision>,
 }
+
+shared::base::masked::prints_only!(LookedUp as "LookedUp", standing);
 
 /// The source that a token proves, with its name.
 ///

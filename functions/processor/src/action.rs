@@ -15,7 +15,7 @@ use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
 use shared::operate::metric::CallOutcome;
 use shared::operate::requeue::RequeueError;
 use shared::operate::{approval, stale_guard};
-use tracing::info;
+use tracing::debug;
 
 use crate::credentials::{NoCredentials, credentials, deferral_of, end_of, secret_vars};
 use crate::function::{function_request, send_to_function};
@@ -165,7 +165,7 @@ async fn upsert_contact(
 fn log_overtaken(work: &Work<'_>, overtaken: &BTreeSet<String>) {
     if !overtaken.is_empty() {
         let (event, flow, trace_id) = work.ids();
-        info!(event, flow, trace_id, fields = ?overtaken, "the contact keeps these fields as a newer event set them");
+        debug!(event, flow, trace_id, fields = ?overtaken, "the contact keeps these fields as a newer event set them");
     }
 }
 

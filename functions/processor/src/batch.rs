@@ -10,7 +10,7 @@ use shared::adapters::lambda::{keep, received};
 use shared::arrival::event::Event;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::Received;
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use tracing::{error, warn};
 
 use crate::message::process;
@@ -57,7 +57,7 @@ async fn process_one(processor: &Processor, message: &Received, deadline: Timest
         let (event, flow, trace_id) = ids(&event);
         let message_id = &message.message_id;
         error!(message_id, event, flow, trace_id, "the worker panicked; the message is left for redelivery");
-        Unit::new(&*processor.metrics).count(&Fact::Panicked);
+        WorkUnit::new(&*processor.metrics).count(&Fact::Panicked);
         MessageFate::LeaveToRedeliver
     })
 }

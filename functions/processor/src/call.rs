@@ -9,6 +9,7 @@ use shared::effects::outcome::Outcome;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Reason, Row};
 use shared::operate::metric::{CallOutcome, Fact};
+use tracing::debug;
 
 use crate::action::{Performed, perform};
 use crate::credentials::until_credentials_are_right;
@@ -49,6 +50,9 @@ async fn perform_timed(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect)
     if let Some(integration) = effect.integration() {
         let outcome = performed.call_outcome();
         let took = (outcome != CallOutcome::NotMade).then(|| work.now().since(began));
+        let (event, flow, trace_id) = work.ids();
+        let (effect, outcome_told) = (&effect.id, outcome.as_str());
+        debug!(event, flow, trace_id, effect, integration, outcome = outcome_told, ?took, "the call has ended");
         work.count(Fact::Called(integration, outcome, took));
     }
     performed

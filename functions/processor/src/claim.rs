@@ -10,8 +10,9 @@ use shared::ledger::queue::OUTAGE_DELAY;
 use shared::ledger::{Claim, Death, Lease, NotClaimed, Reason};
 use shared::limits::pressure::{Deferral, DeferralReason, Permit};
 use shared::operate::metric::Fact;
-use tracing::{error, info, warn};
+use tracing::{debug, error, warn};
 
+use crate::ended::Ended;
 use crate::ends::{bury, defer_on_queue, deferral_delay, send_letter};
 use crate::pause::{pause_of_flow, pause_of_integration};
 use crate::permits::enter_freely;
@@ -28,6 +29,8 @@ pub(crate) async fn claim(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     let claim = Claim { now: work.now(), lease: work.processor.lease, holder, replay, wake, fingerprint, first };
     match work.processor.ledger.claim(&work.event.id, &claim).await {
         Ok(Ok(lease)) => {
+            let (event, flow_name, trace_id) = work.ids();
+            debug!(event, flow = flow_name, trace_id, epoch = lease.row().epoch, "the claim was won");
             // Where the ledger knew of an effect already the claim intends none, and its permits are as nothing.
             let permits = effects.iter().zip(permits).filter_map(|(effect, permit)| Some((effect.id.clone(), permit?)));
             settle(work, flow, lease, permits.collect()).await
@@ -90,22 +93,30 @@ fn unhindered(work: &Work<'_>, effect: &Effect) -> Option<Option<Permit>> {
 /// The message's fate when the claim is not won: another worker has the event, had it, or buried it.
 async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> MessageFate {
     match not_claimed {
-        NotClaimed::Settled => MessageFate::Done,
+        NotClaimed::Settled => {
+            work.ends(Ended::early("settled_before"));
+            MessageFate::Done
+        }
         NotClaimed::Superseded => {
             let (event, flow, trace_id) = work.ids();
             let replay = work.event.replay;
             let wake = work.event.wake;
             let told = "the event was replayed or woken since, or is done with another payload; the message is deleted";
-            info!(event, flow, trace_id, replay, wake, "{told}");
+            debug!(event, flow, trace_id, replay, wake, "{told}");
+            work.ends(Ended::early("superseded"));
             MessageFate::Done
         }
         NotClaimed::HeldUntil(until) | NotClaimed::RetryAt(until) => {
+            work.ends(Ended::early("too_early"));
             MessageFate::RedeliverAfter(until.since(now) + CLOCK_MARGIN)
         }
         // The worker that buried the event may have crashed before it sent the letter. Sending it twice is
         // harmless: the queue drops the copy, and parking the same event again changes nothing.
         NotClaimed::Dead(row) => match &row.death {
-            Some(death) => send_letter(work, death.clone(), row.epoch).await,
+            Some(death) => {
+                work.ends(Ended::with("dead_before", Some(death.reason.as_str()), &row));
+                send_letter(work, death.clone(), row.epoch).await
+            }
             None => MessageFate::LeaveToRedeliver,
         },
         NotClaimed::NewerFormat => {
@@ -118,6 +129,7 @@ async fn not_won(work: &Work<'_>, not_claimed: NotClaimed, now: Timestamp) -> Me
         NotClaimed::NoRow => {
             let error = "the ledger has no row for this event".to_owned();
             let death = Death { reason: Reason::Orphaned, effect: None, error, attempts: 0, at: now };
+            work.ends(Ended::early("orphaned"));
             send_letter(work, death, 0).await
         }
     }

@@ -15,8 +15,9 @@ use shared::limits::pressure::DeferralReason;
 use shared::operate::metric::Fact;
 use shared::operate::stale_guard;
 use shared::operate::switchboard::MARK_KNOWN_AFTER;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
+use crate::ended::Ended;
 use crate::figures::{count_dead, count_settled};
 use crate::hindrance::{Hindrance, LONGEST_ON_QUEUE};
 use crate::leave::{Leaving, leave};
@@ -80,6 +81,7 @@ pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
         return retry(Run { work, flow, lease, permits }, OUTAGE_DELAY).await;
     }
     let closed = close(work, lease.succeed(flow.retention(), work.now())).await?;
+    work.ends(Ended::with("succeeded", None, closed.row()));
     count_settled(work, flow, closed.row(), State::Succeeded);
     Ok(MessageFate::Done)
 }
@@ -95,7 +97,8 @@ async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError>
             Leaving::NotYet(given_back) | Leaving::Never(given_back) => lease = given_back,
         }
     }
-    close(work, lease.retry(delay, work.now())).await?;
+    let closed = close(work, lease.retry(delay, work.now())).await?;
+    work.ends(Ended::with("retry", None, closed.row()));
     work.count(Fact::Retried(&flow.name));
     Ok(MessageFate::RedeliverAfter(delay))
 }
@@ -126,10 +129,9 @@ pub(crate) async fn defer_on_queue(
     delay: Duration,
     why: DeferralReason,
 ) -> Result<MessageFate, WriteError> {
-    let (event, flow, trace_id) = work.ids();
-    info!(event, flow, trace_id, why = why.as_str(), "the event is deferred");
-    close(work, lease.defer(delay, why.as_str(), work.now())).await?;
-    work.count(Fact::Deferred(flow, why));
+    let closed = close(work, lease.defer(delay, why.as_str(), work.now())).await?;
+    work.ends(Ended::with("deferred", Some(why.as_str()), closed.row()));
+    work.count(Fact::Deferred(&work.event.flow, why));
     Ok(MessageFate::RedeliverAfter(delay))
 }
 
@@ -147,13 +149,15 @@ async fn block(run: Run<'_>, guard: &str, facts: Value) -> Result<MessageFate, W
         return bury(work, lease, None, Reason::UnknownOutcome, &format!("blocked by {guard}")).await;
     }
     let closed = close(work, lease.block(guard, facts, flow.retention(), work.now())).await?;
+    work.ends(Ended::with("noop", Some(guard), closed.row()));
     work.count(Fact::Blocked(&flow.name, guard));
     count_settled(work, flow, closed.row(), State::Noop);
     Ok(MessageFate::Done)
 }
 
 async fn await_approval(run: Run<'_>, posted: &str) -> Result<MessageFate, WriteError> {
-    close(run.work, run.lease.await_approval(posted, run.work.now())).await?;
+    let closed = close(run.work, run.lease.await_approval(posted, run.work.now())).await?;
+    run.work.ends(Ended::with("awaiting_approval", None, closed.row()));
     run.work.count(Fact::Asked(&run.flow.name));
     Ok(MessageFate::Done)
 }
@@ -182,6 +186,7 @@ pub(crate) async fn bury(
 ) -> Result<MessageFate, WriteError> {
     let closed = close(work, lease.bury(reason, effect, error, work.now())).await?;
     let Some(death) = &closed.row().death else { return Ok(MessageFate::LeaveToRedeliver) };
+    work.ends(Ended::with("dead", Some(death.reason.as_str()), closed.row()));
     count_dead(work, closed.row());
     Ok(send_letter(work, death.clone(), closed.row().epoch).await)
 }

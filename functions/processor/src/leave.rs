@@ -9,8 +9,9 @@ use shared::ledger::{Lease, Line, Wait, WaitsFor};
 use shared::limits::pressure::DeferralReason;
 use shared::operate::metric::Fact;
 use shared::operate::switchboard::change_waits;
-use tracing::{error, info, warn};
+use tracing::{debug, error, warn};
 
+use crate::ended::Ended;
 use crate::work::Work;
 
 /// Lets the event leave the queue, if every container knows by the flow's mark that it must look for it. Otherwise the
@@ -41,11 +42,13 @@ pub(crate) async fn leave(
         None => place_behind_all(work, now).await?,
     };
     let (event, _, trace_id) = work.ids();
-    info!(event, flow = flow.name, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
+    debug!(event, flow = flow.name, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
     let (why_told, group) = (why.as_str().to_owned(), work.event.group.clone());
     let wait = Wait { on: on.clone(), why: why_told, group, since: now, until, woken_at: None };
-    match work.processor.lines.wait(&lease.clone().wait(wait, place, now), work.event).await {
+    let closed = lease.clone().wait(wait, place, now);
+    match work.processor.lines.wait(&closed, work.event).await {
         Ok(()) => {
+            work.ends(Ended::with("waiting", Some(why.as_str()), closed.row()));
             work.count(Fact::Waits(&flow.name, why));
             Ok(Leaving::Left)
         }

@@ -24,7 +24,9 @@
 //! - [`hindrance`]: what holds an event back, and whether it waits for it on the queue.
 //! - [`safe_mode`]: safe mode, turned on by an open breaker.
 //! - [`times`]: whether the times that the deployment sets fit one another, told at the start.
+//! - [`report`]: the one line that a message leaves in the log.
 //! - [`work`]: the ports, the event and its run, which all of these are given.
+//! - [`ended`]: how the work on a message ended.
 
 mod batch;
 mod message;
@@ -48,7 +50,9 @@ mod pause;
 mod hindrance;
 mod safe_mode;
 mod times;
+mod report;
 mod work;
+mod ended;
 
 pub use batch::{handle, process_batch};
 pub use ends::most_receives;

@@ -17,12 +17,13 @@ use shared::base::time::Timestamp;
 use shared::effects::enrichment::Findings;
 use shared::effects::token::Tokens;
 use shared::limits::pressure::Gate;
+use shared::operate::log::{LogScope, within};
 use shared::operate::switchboard::Switchboard;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    log_as_json();
     let mut environment = Environment::default();
+    log_as_json(environment.log_level("RUST_LOG"));
     let metrics = EmfMetrics::new(environment.text("METRICS_NAMESPACE"));
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
@@ -36,6 +37,7 @@ async fn main() -> Result<(), Error> {
     let visibility = environment.seconds("VISIBILITY_TIMEOUT");
     let places = environment.optional("GEOIP_DATABASE");
     let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
+    let sampling = environment.log_sampling("LOG_SAMPLE_RATE");
     metrics.started(environment.check())?;
 
     let aws = aws().await;
@@ -59,11 +61,14 @@ async fn main() -> Result<(), Error> {
         queue: Box::new(events.clone()),
         told: Default::default(),
         found: Findings::default(),
-        places: metrics.started(places.map(|path| MaxMindPlaces::open(&path)).transpose())?.map(|places| Box::new(places) as _),
+        places: metrics
+            .started(places.map(|path| MaxMindPlaces::open(&path)).transpose())?
+            .map(|places| Box::new(places) as _),
         contacts: Box::new(DynamoContacts::new(&aws, contacts)),
         latest: Box::new(DynamoLatest::new(&aws, &limits)),
         tokens: Tokens::new(Box::new(DynamoTokens::new(&aws, &limits)), Box::new(AwsLcCrypto)),
         metrics: Box::new(metrics.clone()),
+        sampling,
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),
         gate,
         flows: metrics.started(read_flows(Path::new(&flows)))?,
@@ -83,7 +88,8 @@ async fn main() -> Result<(), Error> {
     tell_misfits(processor);
     run(service_fn(async |batch: LambdaEvent<SqsEvent>| {
         let deadline = Timestamp::from_millis(batch.context.deadline.try_into().unwrap_or(i64::MAX));
-        Ok::<_, Error>(handle(processor, batch.payload, deadline).await)
+        let scope = LogScope::of_request(&batch.context.request_id);
+        Ok::<_, Error>(within(scope, handle(processor, batch.payload, deadline)).await)
     }))
     .await
 }

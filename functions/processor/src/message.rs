@@ -1,24 +1,27 @@
 //! One message: whether it is an event, and whether the invocation has time for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use shared::arrival::event::{Event, NotReadable};
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
 use shared::ledger::queue::Received;
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::log::{LogScope, within};
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::switchboard::{BoardProblem, InForce};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::claim::claim;
+use crate::ended::Ended;
 use crate::ends::bury_malformed;
 use crate::pause::pauses;
+use crate::report::report;
 use crate::work::{MessageFate, NEWER_FORMAT_DELAY, Processor, Work};
 
 /// Works on one message.
 pub async fn process(processor: &Processor, message: &Received, deadline: Timestamp) -> MessageFate {
-    let unit = &Unit::new(&*processor.metrics);
+    let unit = &WorkUnit::new(&*processor.metrics);
     let event = match Event::read(&message.body) {
         Ok(event) => event,
         Err(NotReadable::Malformed) => return bury_malformed(processor, message).await,
@@ -26,26 +29,33 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     };
     let flow = processor.flows.flow(&event.flow);
     let board = board(processor, unit, flow.filter(|_| event.wake > 0)).await;
-    let work = Work { processor, message, event: &event, deadline, board, unit };
+    let work = Work { processor, message, event: &event, deadline, board, unit, end: Mutex::default() };
+    let level = work.board.board().log_level(&event.flow, processor.clock.now());
+    within(LogScope { level, ..LogScope::default() }, async {
+        let fate = work_on(&work, flow).await;
+        report(&work, flow);
+        fate
+    })
+    .await
+}
+
+async fn work_on(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     // A pause that it cannot see must hold all the same.
     if !work.board.is_known() {
-        let (event, flow, trace_id) = work.ids();
-        info!(event, flow, trace_id, "the switchboard was never read here; the message comes back in a minute");
+        work.ends(Ended::early("stood_still"));
         work.count(Fact::StoodStill);
         return MessageFate::RedeliverAfter(STANDSTILL);
     }
     let never = flow.is_some_and(|flow| work.misfit(flow).is_some());
     if !never && !work.has_time(flow) {
+        work.ends(Ended::early("no_time"));
         return MessageFate::RedeliverAfter(Duration::ZERO);
     }
-    let fate = claim(&work, flow).await;
-    let (replay, wake, trace_id) = (event.replay, event.wake, event.trace.id());
-    info!(event = %event.id, flow = event.flow, replay, wake, ?fate, trace_id, "the message was processed");
-    fate
+    claim(work, flow).await
 }
 
 /// Leaves a message of a newer version to that version.
-fn leave_to_newer(unit: &Unit<'_>, message: &Received, format: u32) -> MessageFate {
+fn leave_to_newer(unit: &WorkUnit<'_>, message: &Received, format: u32) -> MessageFate {
     // The fields that this version knows may be there.
     let known = serde_json::from_str::<Event>(&message.body).ok();
     let (event, flow) = (known.as_ref().map(|e| e.id.as_str()), known.as_ref().map(|e| e.flow.as_str()));
@@ -63,7 +73,7 @@ const STANDSTILL: Duration = Duration::from_secs(60);
 /// The switchboard in force, for an event of this flow that was woken, if it was. A pause that has just ended may be on
 /// the board still: then a woken event would go back to wait, so the board is read anew for it. Each problem of the
 /// newest board is reported once.
-async fn board(processor: &Processor, unit: &Unit<'_>, woken: Option<&Flow>) -> Arc<InForce> {
+async fn board(processor: &Processor, unit: &WorkUnit<'_>, woken: Option<&Flow>) -> Arc<InForce> {
     let now = processor.clock.now();
     let (mut board, mut problems) = processor.switchboard.at(&processor.flows, now).await;
     if woken.is_some_and(|flow| pauses(board.board(), flow, now)) {

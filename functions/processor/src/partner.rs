@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::{Either, join, select};
 use shared::arrival::signature::Secret;
 use shared::effects::body::RequestBody;
-use shared::effects::clue::{Masked, clue};
+use shared::effects::clue::{Mask, clue};
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::PartnerRequest;
 use shared::flows::{Integration, Meaning, PartnerAnswer};
@@ -161,7 +161,7 @@ pub(crate) fn said(
 ) -> Option<Clue> {
     let (answer, partner) = (answer.as_ref().ok()?, work.processor.flows.integration(name)?);
     let values = [&work.event.payload].into_iter().chain(row.kept_values());
-    clue(answer, &partner.error, &Masked::new(values, secrets))
+    clue(answer, &partner.error, &Mask::new(values, secrets))
 }
 
 /// Sends a request, and waits no longer than the invocation lasts.

@@ -1,7 +1,7 @@
 //! The context of all stages: the ports, one event at work, and its run under a lease.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use shared::arrival::event::Event;
@@ -22,10 +22,13 @@ use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
 use shared::ledger::{Claims, Lease, Lines, Records};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Gate, Permit};
-use shared::operate::metric::{Fact, Metrics, Unit};
+use shared::operate::log::LogSampling;
+use shared::operate::metric::{Fact, Metrics, WorkUnit};
 use shared::operate::stale_guard::{self, Latest};
 use shared::operate::switchboard::{Board, InForce, Switchboard};
 use tracing::error;
+
+use crate::ended::Ended;
 
 /// The ports of the processor.
 pub struct Processor {
@@ -81,13 +84,15 @@ pub struct Processor {
     pub contacts: Box<dyn Contacts>,
     /// The metrics.
     pub metrics: Box<dyn Metrics>,
+    /// Which successes are logged.
+    pub sampling: LogSampling,
     /// Random numbers, for jitter and spans.
     pub chance: Box<dyn Chance>,
 }
 
 /// Tells once, at the start, which integrations no invocation has time for. The others go on.
 pub fn tell_misfits(processor: &Processor) {
-    let unit = Unit::new(&*processor.metrics);
+    let unit = WorkUnit::new(&*processor.metrics);
     for misfit in processor.flows.misfits(processor.timeout) {
         let told =
             "the timeout of an integration does not fit into the processor's: its events are parked as misconfigured";
@@ -139,7 +144,9 @@ pub(crate) struct Work<'w> {
     pub(crate) event: &'w Event,
     pub(crate) deadline: Timestamp,
     pub(crate) board: Arc<InForce>,
-    pub(crate) unit: &'w Unit<'w>,
+    pub(crate) unit: &'w WorkUnit<'w>,
+    /// How the work has ended, for its line in the log.
+    pub(crate) end: Mutex<Option<Ended>>,
 }
 
 impl Work<'_> {
@@ -149,6 +156,16 @@ impl Work<'_> {
 
     pub(crate) fn count(&self, fact: Fact<'_>) {
         self.unit.count(&fact);
+    }
+
+    /// Notes how the work ends, for its line in the log.
+    pub(crate) fn ends(&self, end: Ended) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    }
+
+    /// How the work has ended, if that is known.
+    pub(crate) fn take_end(&self) -> Option<Ended> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The ids of the event in log lines: the event's id, its flow, its trace.

@@ -19,7 +19,7 @@ use crate::lists::MAX_LIMIT;
 use crate::operations::{Failure, decline};
 
 /// One row of an import.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRow {
     /// The row's line in its file. The answer names it.
@@ -33,6 +33,8 @@ pub struct ImportRow {
     /// The fields to set; null removes one.
     pub fields: Map<String, Value>,
 }
+
+shared::base::masked::prints_only!(ImportRow as "ImportRow", line);
 
 /// What an import does with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

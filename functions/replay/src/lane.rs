@@ -19,7 +19,7 @@ use shared::ledger::batch::{Batch, BatchProgress, Batches, Filter};
 use shared::ledger::queue::{OUTAGE_DELAY, Tick};
 use shared::ledger::{Declined, Row, SignOff};
 use shared::limits::rates::{Decision, Rate};
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::{Record, RequeueError};
 use tracing::{info, warn};
 
@@ -95,7 +95,7 @@ pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
 
 /// One tick: replays what the rate allows. Returns the delay until the tick comes back, or `None` if no batch is
 /// left.
-pub(crate) async fn tick(replay: &Replay, unit: &Unit<'_>, tick: &Tick) -> Option<Duration> {
+pub(crate) async fn tick(replay: &Replay, unit: &WorkUnit<'_>, tick: &Tick) -> Option<Duration> {
     match work(replay, unit).await {
         Ok(rest) => rest,
         // The batch was stopped, or another container was faster: what is written decides.
@@ -111,7 +111,7 @@ pub(crate) async fn tick(replay: &Replay, unit: &Unit<'_>, tick: &Tick) -> Optio
 }
 
 /// Works on the oldest running batch: one after the other, so that the rate of one is in force.
-async fn work(replay: &Replay, unit: &Unit<'_>) -> Result<Option<Duration>, Failure> {
+async fn work(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Option<Duration>, Failure> {
     let (batches, _) = read(replay).await?;
     let Some(batch) = batches.running() else { return Ok(None) };
     // The oldest first: they have waited longest, and order is kept in a group.
@@ -155,12 +155,7 @@ pub(crate) async fn replayable(replay: &Replay, row: &Row) -> Result<Option<Reco
 }
 
 /// Moves the batch to the next page, or ends it: this page has nothing to replay.
-async fn next_page_or_end(
-    replay: &Replay,
-    unit: &Unit<'_>,
-    batch: &Batch,
-    rows: &[Row],
-) -> Result<(), Failure> {
+async fn next_page_or_end(replay: &Replay, unit: &WorkUnit<'_>, batch: &Batch, rows: &[Row]) -> Result<(), Failure> {
     // Those that the lane may still send are all held back: it does not come back to this page.
     let held_back = rows.iter().filter(|row| batch.left() > 0 && batch.takes(row)).count();
     if held_back > 0 {
@@ -181,7 +176,7 @@ async fn next_page_or_end(
 
 /// Replays one event of a batch. It was counted first: a crash between leaves one fewer replayed than the
 /// batch may, never one more.
-async fn send(replay: &Replay, unit: &Unit<'_>, batch: &Batch, record: Record) -> Result<(), Failure> {
+async fn send(replay: &Replay, unit: &WorkUnit<'_>, batch: &Batch, record: Record) -> Result<(), Failure> {
     let now = replay.clock.now();
     match send_again::send(replay, unit, record, |row| batch.again(row, now)).await {
         // Only the newer version can replay it: the batch waits for a container of that version.

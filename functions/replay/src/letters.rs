@@ -9,7 +9,7 @@ use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
 use shared::ledger::{Reason, Row, State};
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use tracing::{error, info, warn};
 
 use crate::{Replay, lane};
@@ -21,7 +21,7 @@ pub(crate) async fn handle(replay: &Replay, batch: SqsEvent) -> Value {
 
 /// Parks each letter. Returns the ids of the messages that stay on the queue.
 pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> {
-    let unit = &Unit::new(&*replay.metrics);
+    let unit = &WorkUnit::new(&*replay.metrics);
     let mut kept = Vec::new();
     let (mut ticks, mut dead) = (Vec::new(), Vec::new());
     for letter in letters {
@@ -79,7 +79,7 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
 }
 
 /// Works on the lane. A tick that is kept comes back when the lane may go on.
-async fn drive_lane(replay: &Replay, unit: &Unit<'_>, tick: Tick, letter: Received) -> Option<String> {
+async fn drive_lane(replay: &Replay, unit: &WorkUnit<'_>, tick: Tick, letter: Received) -> Option<String> {
     let wait = lane::tick(replay, unit, &tick).await?;
     if let Err(error) = replay.visibility.postpone(&letter.receipt, wait).await {
         let told = "the lane's tick was not postponed; its batch goes on when the visibility timeout ends";
@@ -92,7 +92,7 @@ async fn drive_lane(replay: &Replay, unit: &Unit<'_>, tick: Tick, letter: Receiv
 /// that its row stands for. Doing it twice changes nothing. A letter without a row is dead for the reason `otherwise`.
 async fn park(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     event: &Event,
     otherwise: Reason,
     now: Timestamp,
@@ -134,7 +134,7 @@ async fn to_park(
 /// taken, it is the payload.
 async fn park_otherwise(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     letter: &Received,
     event: &Event,
     otherwise: Reason,
@@ -149,7 +149,7 @@ async fn park_otherwise(
 /// Parks the row of a letter alone. The payload is lost with the letter.
 async fn park_without_payload(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     event: &Event,
     otherwise: Reason,
     now: Timestamp,
@@ -165,7 +165,7 @@ async fn park_without_payload(
 }
 
 /// Counts an event that was parked. The processor has counted the death of those that it buried itself.
-fn count_parked(replay: &Replay, unit: &Unit<'_>, was: Option<&Row>, row: &Row, now: Timestamp) {
+fn count_parked(replay: &Replay, unit: &WorkUnit<'_>, was: Option<&Row>, row: &Row, now: Timestamp) {
     let Some(death) = &row.death else { return };
     let first_failed_at = row.first_failed_at().unwrap_or(now);
     unit.count(&Fact::Parked(death.reason, now.since(first_failed_at)));
@@ -191,7 +191,7 @@ fn is_lasting(error: &WriteError) -> bool {
 /// Parks a letter whose row can never be: under the message's own id, with the whole message. The row stays as it is.
 async fn stand_in(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     letter: &Received,
     event: &Event,
     now: Timestamp,

@@ -11,11 +11,12 @@ use shared::adapters::aws::{
 };
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
 use shared::limits::rates::Limiter;
+use shared::operate::log::{LogScope, within};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    log_as_json();
     let mut environment = Environment::default();
+    log_as_json(environment.log_level("RUST_LOG"));
     let table = environment.text("LEDGER_TABLE");
     let queue = environment.text("EVENTS_QUEUE_URL");
     let limits = environment.text("LIMITS_TABLE");
@@ -55,7 +56,7 @@ async fn main() -> Result<(), Error> {
         let LambdaEvent { payload, context } = request;
         let caller = context.identity.as_ref().map(|identity| identity.identity_id.as_str());
         let console = Console { replay, access, endpoint: &context.invoked_function_arn, caller };
-        Ok::<_, Error>(serve(&console, payload).await?)
+        Ok::<_, Error>(within(LogScope::of_request(&context.request_id), serve(&console, payload)).await?)
     }))
     .await
 }

@@ -4,10 +4,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
+use shared::base::masked::Masked;
 use shared::ledger::batch::{Batch, Filter};
 use shared::ledger::{Declined, Line, Row, SignOff, missing};
 use shared::operate::approval::{self, ApprovalAnswer, Question};
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::log::LogLevel;
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::{Record, RequeueError, end, find};
 use tracing::{info, warn};
 
@@ -147,6 +149,20 @@ pub enum Operation {
         /// The operator's reason.
         reason: String,
     },
+    /// Logs more or less of a flow for a while; for `0s`, as usual again.
+    LogLevel {
+        /// The flow's name.
+        flow: String,
+        /// The level: `error`, `warn`, `info` or `debug`.
+        #[serde(default = "debug")]
+        level: LogLevel,
+        /// How long it is in force, as `30m`.
+        r#for: Span,
+        /// The operator's name.
+        by: String,
+        /// The operator's reason.
+        reason: String,
+    },
     /// Changes fields of a flow's retry policy; with none, the flow's own policy is in force again.
     Policy {
         /// The flow's name.
@@ -209,16 +225,16 @@ pub enum Operation {
         /// The tenant that the contact belongs to.
         tenant: String,
         /// The contact's email.
-        email: String,
+        email: Masked<String>,
     },
     /// Sets and removes fields of a contact, as of now.
     SetContact {
         /// The tenant that the contact belongs to.
         tenant: String,
         /// The contact's email.
-        email: String,
+        email: Masked<String>,
         /// The fields to set; null removes one.
-        fields: Map<String, Value>,
+        fields: Masked<Map<String, Value>>,
         /// The operator's name.
         by: String,
         /// The operator's reason.
@@ -266,9 +282,13 @@ pub struct QuestionSeen {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EffectVerdict {
     /// The effect happened, with this result for the effects after it.
-    Happened(Value),
+    Happened(Masked<Value>),
     /// The effect did not happen.
     DidNotHappen,
+}
+
+fn debug() -> LogLevel {
+    LogLevel::Debug
 }
 
 fn default_limit() -> usize {
@@ -295,6 +315,7 @@ const HOW: &str = concat!(
     r#"{"op": "resolve", "id": "…", "effect": "…", "verdict": "did_not_happen" or {"happened": {…}}, "version": "…"}, "#,
     r#"{"op": "pause", "flow" or "integration": "…", "for": "30m"}, {"op": "resume", "flow" or "integration": "…"}, "#,
     r#"{"op": "safe_mode", "flow": "…", "for": "2h"}, {"op": "policy", "flow": "…", "retry": {"max_attempts": 5}}, "#,
+    r#"{"op": "log_level", "flow": "…", "level": "debug", "for": "30m"}, "#,
     r#"{"op": "set_contact", "tenant": "…", "email": "…", "fields": {"consent_email": false}}, "#,
     r#"{"op": "import_contacts", "rows": [{"line": 2, "tenant": "…", "email": "…", "at": "…", "fields": {…}}], "dry_run": true}"#,
 );
@@ -376,7 +397,7 @@ pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -
 
 /// Does an operation.
 pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Failure> {
-    let unit = &Unit::new(&*replay.metrics);
+    let unit = &WorkUnit::new(&*replay.metrics);
     match operation {
         Operation::List { limit, only } => lists::list(replay, limit, &only).await,
         Operation::Reasons { only } => lists::reasons(replay, &only).await,
@@ -433,7 +454,7 @@ async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
 /// Sends one event through the queue again.
 async fn replay_one(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     id: &EventId,
     with_new: bool,
     sign_off: SignOff<'_>,
@@ -519,7 +540,7 @@ async fn resolve(
                 "the result has more than {MAX_RESULT} bytes: state the partner's id, not its record"
             )));
         }
-        EffectVerdict::Happened(result) => Some(complete(result, &required)?),
+        EffectVerdict::Happened(Masked(result)) => Some(complete(result, &required)?),
         EffectVerdict::DidNotHappen => None,
     };
     let next = row.clone().resolved(&effect, happened, &required, sign_off, replay.clock.now())?;

@@ -9,7 +9,7 @@ use shared::flows::{Effect, Guarantee};
 use shared::ledger::batch::Filter;
 use shared::ledger::plan::{Fate, Plan};
 use shared::ledger::{Entry, Row, SignOff, State};
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::Record;
 use tracing::info;
 
@@ -93,7 +93,7 @@ pub(crate) async fn plan_for_operator(
 /// Replays exactly what a plan said, or nothing at all.
 pub(crate) async fn apply(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     seen: &[PlanSeen],
     with_new: bool,
     sign_off: SignOff<'_>,
@@ -125,7 +125,7 @@ pub(crate) async fn apply(
 /// replay could clear it up; and the row may have changed since, for others act while the first of many are sent.
 async fn apply_one(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     planned: &PlannedEvent,
     with_new: bool,
     sign_off: SignOff<'_>,

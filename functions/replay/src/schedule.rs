@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::base::time::Timestamp;
 use shared::ledger::batch::{Batch, Filter};
 use shared::ledger::{Reason, Row, SignOff, State};
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::{end, unsent};
 use shared::operate::switchboard;
 use tracing::warn;
@@ -29,7 +29,7 @@ const HEALING: [Reason; 2] = [Reason::AttemptsSpent, Reason::UnknownOutcome];
 const MAX_REPLAYS: u32 = 3;
 
 /// Sends a tick if a batch runs: its own tick may be lost.
-async fn drive_lane(replay: &Replay, unit: &Unit<'_>) -> Result<(), Failure> {
+async fn drive_lane(replay: &Replay, unit: &WorkUnit<'_>) -> Result<(), Failure> {
     let (batches, _) = read(replay).await?;
     unit.count(&Fact::Batches(batches.open(), batches.stalled(replay.clock.now())));
     match batches.running() {
@@ -40,7 +40,7 @@ async fn drive_lane(replay: &Replay, unit: &Unit<'_>) -> Result<(), Failure> {
 
 /// Does the schedule's work: it drives the lane on, sends the events whose senders crashed, turns expired questions
 /// into no-ops, and replays events that may succeed now.
-pub(crate) async fn run_schedule(replay: &Replay, unit: &Unit<'_>) -> Result<Value, Failure> {
+pub(crate) async fn run_schedule(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Value, Failure> {
     // A crash between a batch and its tick leaves a batch without a tick, and the queue forgets a tick
     // after two weeks. One tick too many is harmless: the next invocation deletes it.
     let driven = drive_lane(replay, unit).await;
@@ -64,7 +64,7 @@ pub(crate) async fn run_schedule(replay: &Replay, unit: &Unit<'_>) -> Result<Val
 }
 
 /// Counts what is parked, and what awaits an answer: of a very long list, as many as are looked through.
-fn count_parked(unit: &Unit<'_>, rows: &[Row], now: Timestamp) {
+fn count_parked(unit: &WorkUnit<'_>, rows: &[Row], now: Timestamp) {
     let parked = || rows.iter().filter(|row| row.state == State::Dead);
     let oldest = parked().filter_map(|row| row.listed_at).min();
     unit.count(&Fact::ParkedNow(parked().count() as u64, oldest.map_or(Duration::ZERO, |oldest| now.since(oldest))));
@@ -73,7 +73,7 @@ fn count_parked(unit: &Unit<'_>, rows: &[Row], now: Timestamp) {
 }
 
 /// Counts what waits. The schedule's work is done: it does not fail because of a number.
-async fn count_waiting(replay: &Replay, unit: &Unit<'_>) {
+async fn count_waiting(replay: &Replay, unit: &WorkUnit<'_>) {
     let counted = async {
         let (board, _) = switchboard::look(&*replay.boards).await?;
         Ok::<_, Failure>(all_waiting(replay, &board).await?.len())

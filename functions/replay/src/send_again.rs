@@ -4,7 +4,7 @@ use shared::arrival::invalid::InvalidBody;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::ledger::{Declined, Row};
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::{Record, RequeueError};
 use shared::operate::stale_guard;
 
@@ -17,7 +17,7 @@ use crate::{Replay, invalid, row_version};
 /// alone knows what was applied before the event's turn.
 pub(crate) async fn send_again(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     id: &EventId,
     seen: Option<&str>,
     next: impl FnOnce(Row) -> Result<Row, Declined>,
@@ -31,9 +31,7 @@ async fn current(replay: &Replay, id: &EventId, seen: Option<&str>) -> Result<Re
     let record = Record::read(&*replay.records, id).await?;
     row_version::check(&record.row, seen)?;
     match overtaken(replay, &record).await? {
-        Some(why) => {
-            Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into())
-        }
+        Some(why) => Err(Declined(format!("{id} is stale: {why}; a replay would undo it, so `drop` this one")).into()),
         None => Ok(record),
     }
 }
@@ -41,7 +39,7 @@ async fn current(replay: &Replay, id: &EventId, seen: Option<&str>) -> Result<Re
 /// Sends a parked event through the queue again: its own message, or that of the event that it stands for.
 pub(crate) async fn send(
     replay: &Replay,
-    unit: &Unit<'_>,
+    unit: &WorkUnit<'_>,
     record: Record,
     next: impl FnOnce(Row) -> Result<Row, Declined>,
 ) -> Result<Row, RequeueError> {
@@ -58,7 +56,7 @@ pub(crate) async fn send(
 }
 
 /// Counts an event that was not sent: because it cannot be as it is, or because a port did not answer.
-fn count_unsent(unit: &Unit<'_>, error: &RequeueError) {
+fn count_unsent(unit: &WorkUnit<'_>, error: &RequeueError) {
     unit.count(&match error {
         RequeueError::Write(WriteError::Unavailable(_)) => Fact::ReplayFailed,
         _ => Fact::ReplaysSkipped(1),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::base::time::{Timestamp, duration};
 use shared::ledger::SignOff;
-use shared::operate::metric::Unit;
+use shared::operate::metric::WorkUnit;
 use shared::operate::switchboard::{self, Subject, Turn, TurnError};
 use tracing::{info, warn};
 
@@ -18,7 +18,7 @@ use crate::{Replay, lane, lists, wake};
 pub struct Span(#[serde(deserialize_with = "duration")] Duration);
 
 /// Turns a switch.
-pub(crate) async fn turn(replay: &Replay, unit: &Unit<'_>, operation: Operation) -> Result<Value, Failure> {
+pub(crate) async fn turn(replay: &Replay, unit: &WorkUnit<'_>, operation: Operation) -> Result<Value, Failure> {
     let now = replay.clock.now();
     let (subject, turn, by, why) = requested(operation, now)?;
     let sign_off = SignOff::new(&by, &why)?;
@@ -33,7 +33,7 @@ pub(crate) async fn turn(replay: &Replay, unit: &Unit<'_>, operation: Operation)
 }
 
 /// Wakes the events that waited for a resume. If that fails, the next tick does it: the switch is turned all the same.
-async fn wake_resumed(replay: &Replay, unit: &Unit<'_>) -> Value {
+async fn wake_resumed(replay: &Replay, unit: &WorkUnit<'_>) -> Value {
     match wake::wake_all(replay, unit).await {
         Ok(answer) => answer["woken"].clone(),
         Err(error) => {
@@ -63,8 +63,16 @@ fn requested(operation: Operation, now: Timestamp) -> Result<(Subject, Turn, Str
         Operation::SafeMode { flow, r#for: Span(span), by, reason } => {
             (subject(flow, None)?, Turn::SafeMode { until: now + span }, by, reason)
         }
+        Operation::LogLevel { flow, r#for: Span(Duration::ZERO), by, reason, .. } => {
+            (Subject::Flow(flow), Turn::UsualLog, by, reason)
+        }
+        Operation::LogLevel { flow, level, r#for: Span(span), by, reason } => {
+            (Subject::Flow(flow), Turn::Log { level, until: now + span }, by, reason)
+        }
         Operation::Policy { flow, retry, by, reason } => (Subject::Flow(flow), Turn::Retry(retry), by, reason),
-        _ => return Err(decline("this operation turns no switch: write pause, resume, safe_mode or policy")),
+        _ => {
+            return Err(decline("this operation turns no switch: write pause, resume, safe_mode, policy or log_level"));
+        }
     })
 }
 

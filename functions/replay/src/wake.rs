@@ -15,7 +15,7 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
 use shared::ledger::{Row, SignOff, WaitsFor, pause_after};
 use shared::limits::pressure::PartnerHealth;
-use shared::operate::metric::{Fact, Unit};
+use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::switchboard::{self, Board, change_waits};
 use tracing::{info, warn};
 
@@ -73,21 +73,22 @@ enum Free {
 }
 
 /// The work of the schedule of wakes.
-pub(crate) async fn run_wakes(replay: &Replay, unit: &Unit<'_>) -> Result<Value, Failure> {
+pub(crate) async fn run_wakes(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Value, Failure> {
     let woken = wake_all(replay, unit).await?;
     unit.count(&Fact::WakeRan);
     Ok(woken)
 }
 
 /// Wakes what can go on. Where no flow has a mark nothing waits, and this one read is all.
-pub(crate) async fn wake_all(replay: &Replay, unit: &Unit<'_>) -> Result<Value, Failure> {
+pub(crate) async fn wake_all(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Value, Failure> {
     let (board, _) = switchboard::read(&*replay.boards).await?;
     if board.waits().is_empty() {
         unit.count(&Fact::Overdue(Duration::ZERO));
         return Ok(json!({"woken": 0}));
     }
     let began = replay.clock.now();
-    let mut tick = WakeTick { replay, board, began, left: BTreeMap::new(), seen: BTreeSet::new(), overdue: Duration::ZERO };
+    let mut tick =
+        WakeTick { replay, board, began, left: BTreeMap::new(), seen: BTreeSet::new(), overdue: Duration::ZERO };
     let lists = lists(&tick.board);
     let crowded = replay.depths.depth().await?.queued > MAX_QUEUED;
     let (mut woken, mut lists_left) = (0, lists.len());

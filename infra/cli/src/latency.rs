@@ -123,7 +123,12 @@ impl LatencyArgs {
             named.and_then(|of| of["Value"].as_str()).unwrap_or_default().to_owned()
         };
         let percentiles = self.stats().map(|(id, _)| values(&id).into_iter().reduce(f64::max)).collect();
-        Row { flow: dimension(Dimension::Flow), state: dimension(Dimension::State), count: values("c").iter().sum(), percentiles }
+        Row {
+            flow: dimension(Dimension::Flow),
+            state: dimension(Dimension::State),
+            count: values("c").iter().sum(),
+            percentiles,
+        }
     }
 
     fn as_json(&self, rows: &[Row]) -> Value {
@@ -154,9 +159,8 @@ impl LatencyArgs {
 /// Whether a metric is that of one flow and one state. The same times are counted once more without any dimension, and
 /// would be told twice.
 fn is_by_flow_and_state(metric: &Value) -> bool {
-    let named = |name: Dimension| {
-        metric["Dimensions"].as_array().into_iter().flatten().any(|of| of["Name"] == name.name())
-    };
+    let named =
+        |name: Dimension| metric["Dimensions"].as_array().into_iter().flatten().any(|of| of["Name"] == name.name());
     Metric::TimeToSettled.sets()[0].iter().all(|name| named(*name))
 }
 

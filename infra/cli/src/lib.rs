@@ -163,6 +163,9 @@ enum Verb {
     /// Change a flow's retry policy without a deploy, or restore the one in its file.
     #[command(after_help = switch::EXAMPLES)]
     Policy(switch::PolicyArgs),
+    /// Log more or less of one flow for a while, without a deploy.
+    #[command(after_help = switch::EXAMPLES)]
+    LogLevel(switch::LogLevelArgs),
     /// Show which switches are on, the last turns of switches, and the newest batches of replays.
     Status(switch::StatusArgs),
     /// Show, set and import contacts: whom guards ask for consent.
@@ -201,6 +204,7 @@ impl Verb {
             Verb::Resume(resume) => resume.run(at, json),
             Verb::SafeMode(safe_mode) => safe_mode.run(at, json),
             Verb::Policy(policy) => policy.run(at, json),
+            Verb::LogLevel(level) => level.run(at, json),
             Verb::Status(status) => status.run(at, json),
             Verb::Contacts(verb) => verb.run(at, json),
             Verb::Latency(latency) => latency.run(at, json),

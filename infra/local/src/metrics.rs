@@ -102,7 +102,8 @@ mod tests {
             "DeadLetters": 1, "AdmitTime": [5, 7], "Flow": "leads", "Reason": "stale",
         });
         let data = &metrics(&line.to_string())["Ledgerline/shop"];
-        let told: Vec<_> = data.iter().map(|datum| (&datum["MetricName"], datum["Dimensions"].as_array().map(Vec::len))).collect();
+        let told: Vec<_> =
+            data.iter().map(|datum| (&datum["MetricName"], datum["Dimensions"].as_array().map(Vec::len))).collect();
         let (dead, admit) = (json!("DeadLetters"), json!("AdmitTime"));
         assert_eq!(told, [(&dead, Some(2)), (&dead, Some(1)), (&dead, Some(0)), (&admit, Some(0))]);
         assert_eq!((&data[3]["Values"], &data[3]["Value"]), (&json!([5, 7]), &Value::Null));

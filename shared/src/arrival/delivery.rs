@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A webhook as it arrived. Nothing in it is trusted until [`crate::arrival::signature::verify`] made a
 /// [`Verified`](crate::arrival::signature::Verified) of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Delivery {
     /// The sender's name, from the path.
     pub source: String,
@@ -16,9 +16,13 @@ pub struct Delivery {
     pub body: Vec<u8>,
 }
 
+crate::base::masked::prints_only!(Delivery as "Delivery");
+
 /// Header fields under lower-case names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Headers(BTreeMap<String, String>);
+
+crate::base::masked::prints_only!(Headers as "Headers");
 
 impl Headers {
     /// The value of a header, whatever the case of its name.

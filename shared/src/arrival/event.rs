@@ -12,7 +12,7 @@ use crate::base::trace::Trace;
 use crate::flows::Flow;
 
 /// An event whose sender is verified and whose payload is trimmed to its schema.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// The format of the message. One of the version before formats had numbers has none.
     #[serde(default = "format::unnumbered")]
@@ -47,6 +47,8 @@ pub struct Event {
     /// The fields that the flow's schema lists.
     pub payload: Value,
 }
+
+crate::base::masked::prints_only!(Event as "Event", id, flow, version, source, received_at, replay, wake);
 
 /// The reason why a message or a kept payload is not worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::flows::contract::{Contracts, Misfit};
 use crate::flows::{Flow, Header, Part};
 
 /// The body of an event that broke its flow's schema, whole, and the names that a key may read beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct InvalidBody {
     body: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,6 +24,8 @@ pub struct InvalidBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     in_batch: Option<u32>,
 }
+
+crate::base::masked::prints_only!(InvalidBody as "InvalidBody", in_batch);
 
 /// The reason why a body is no event of its flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

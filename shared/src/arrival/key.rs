@@ -10,10 +10,10 @@ use crate::base::id::{EventId, Parts, hex};
 use crate::base::retention::UNSETTLED_RETENTION;
 use crate::base::time::Timestamp;
 use crate::flows::template::Scope;
-use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, Normalizer, OrderBy, Part, normal_email};
+use crate::flows::{Bucket, Field, Flow, Header, Key, KeyField, LoggedField, Normalizer, OrderBy, Part, normal_email};
 
 /// The sender's names of an event, besides its fields.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Names<'n> {
     /// The provider's own id of the event, from signed content.
     pub id: Option<&'n str>,
@@ -22,6 +22,8 @@ pub struct Names<'n> {
     /// The event's place in its batch, from 0. A header names the whole batch.
     pub in_batch: Option<u32>,
 }
+
+crate::base::masked::prints_only!(Names<'_> as "Names", in_batch);
 
 /// The reason why an event cannot be keyed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -195,6 +197,11 @@ fn normalize<'v>(step: Normalizer, part: &Part, value: Cow<'v, str>) -> Result<C
         Normalizer::Sha256 => hex(&Sha256::digest(value.as_bytes())),
         Normalizer::Date(unit) => moment(part, &value)?.floor(unit.duration()).to_string(),
     }))
+}
+
+/// The value of a field that the logs may tell, normalised as the flow says.
+pub(super) fn logged<'v>(LoggedField { field, normalize }: &LoggedField, payload: &'v Value) -> Option<Cow<'v, str>> {
+    normalized(normalize, &Part::Field(field.clone()), text(field, payload).ok()?).ok()
 }
 
 fn moment_at(field: &Field, payload: &Value) -> Result<Timestamp, KeyError> {

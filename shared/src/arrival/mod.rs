@@ -1,5 +1,6 @@
 //! Arrival: how a delivery is verified and becomes an event.
 
+pub mod business_ids;
 pub mod delivery;
 pub mod event;
 pub mod invalid;

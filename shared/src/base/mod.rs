@@ -6,6 +6,7 @@ pub mod format;
 pub mod id;
 pub mod machine;
 pub mod mask;
+pub mod masked;
 pub mod retention;
 pub mod time;
 pub mod trace;

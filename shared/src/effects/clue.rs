@@ -9,14 +9,14 @@ mod masked;
 
 use serde_json::Value;
 
-pub use masked::Masked;
+pub use masked::Mask;
 
 use crate::base::visible::on_one_line;
 use crate::flows::{ErrorAt, PartnerAnswer};
 use crate::ledger::Clue;
 
 /// What the partner said of its error, or nothing where it said nothing that may be quoted.
-pub fn clue(answer: &PartnerAnswer, at: &ErrorAt, masked: &Masked) -> Option<Clue> {
+pub fn clue(answer: &PartnerAnswer, at: &ErrorAt, masked: &Mask) -> Option<Clue> {
     let body = answer.body.as_ref()?;
     let code = at.code.iter().find_map(|pointer| words(body.pointer(pointer)?));
     let message = match &at.message {
@@ -58,7 +58,7 @@ fn words(value: &Value) -> Option<String> {
 }
 
 /// The text on one line, with everything masked, and no longer than so many bytes. It is masked before it is cut.
-fn excerpt(text: &str, masked: &Masked, most: usize) -> Option<String> {
+fn excerpt(text: &str, masked: &Mask, most: usize) -> Option<String> {
     if text.chars().nth(MAX_READ).is_some() {
         return None;
     }
@@ -79,7 +79,7 @@ mod tests {
 
     fn said(body: Value, at: &ErrorAt) -> Option<Clue> {
         let event = json!({"email": "ada@example.com", "name": "Ada Lovelace", "order": "o-1001"});
-        let masked = Masked::new([&event], &[Secret::new("whsec_c2VjcmV0")]);
+        let masked = Mask::new([&event], &[Secret::new("whsec_c2VjcmV0")]);
         clue(&PartnerAnswer { status: 422, body: Some(body), ..PartnerAnswer::default() }, at, &masked)
     }
 

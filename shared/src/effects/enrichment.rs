@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::base::time::Timestamp;
 
 /// The latest enrichments of one container.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Findings(Mutex<HashMap<(String, String), (Timestamp, Value)>>);
+
+crate::base::masked::prints_only!(Findings as "Findings");
 
 impl Findings {
     /// The answer under this name to this question, if it is not older than `fresh`.

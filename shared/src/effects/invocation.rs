@@ -38,7 +38,7 @@ pub enum Purpose {
 }
 
 /// The document that a function gets. `event`, `effects`, `enrich` and `with` are what templates read under these names.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InvocationDocument<'i> {
     /// The number of the document's format. Fields may be added under the same number.
@@ -77,6 +77,8 @@ pub struct InvocationDocument<'i> {
     /// The W3C trace context, as the headers `traceparent` and, for a replay, `tracestate`.
     pub trace: std::collections::BTreeMap<String, String>,
 }
+
+crate::base::masked::prints_only!(InvocationDocument<'_> as "InvocationDocument", operation, id, flow, effect, attempt, epoch);
 
 impl InvocationDocument<'_> {
     /// The document as it is sent.

@@ -23,7 +23,7 @@ pub enum NoAnswer {
 }
 
 /// The outcome of a call. The variant names what happens next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Outcome {
     /// The call happened, with this result.
     Done(Value),
@@ -49,6 +49,19 @@ pub enum Outcome {
     },
     /// The partner did not take our credentials: it did nothing, and the event waits until they are right.
     CredentialsRejected(CallError),
+}
+
+/// Without the result: a partner wrote it.
+impl std::fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Outcome::Done(_) => f.write_str("Done"),
+            Outcome::Retryable { error, doubt, .. } => write!(f, "Retryable({error:?}, {doubt:?})"),
+            Outcome::Terminal(error) => write!(f, "Terminal({error:?})"),
+            Outcome::Unknown { error, doubt } => write!(f, "Unknown({error:?}, {doubt:?})"),
+            Outcome::CredentialsRejected(error) => write!(f, "CredentialsRejected({error:?})"),
+        }
+    }
 }
 
 impl Outcome {
@@ -156,7 +169,7 @@ fn pick(effect: &Effect, value: impl Fn(&str, &ResultAt) -> Option<Value>) -> Re
 }
 
 /// The outcome of a lookup.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum LookupOutcome {
     /// The call happened, with this result.
     Found(Value),
@@ -168,6 +181,19 @@ pub enum LookupOutcome {
     CannotSay(CallError),
     /// The partner did not take our credentials: it said nothing, and the event waits until they are right.
     CredentialsRejected(CallError),
+}
+
+/// Without the result: a partner wrote it.
+impl std::fmt::Debug for LookupOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LookupOutcome::Found(_) => f.write_str("Found"),
+            LookupOutcome::FoundWithout(missing) => write!(f, "FoundWithout({missing:?})"),
+            LookupOutcome::Absent => f.write_str("Absent"),
+            LookupOutcome::CannotSay(error) => write!(f, "CannotSay({error:?})"),
+            LookupOutcome::CredentialsRejected(error) => write!(f, "CredentialsRejected({error:?})"),
+        }
+    }
 }
 
 impl LookupOutcome {

@@ -29,7 +29,7 @@ use expression::NotEvaluated;
 use statuses::ranges;
 
 /// A partner's answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Default, PartialEq, Serialize)]
 pub struct PartnerAnswer {
     /// The HTTP status.
     pub status: u16,
@@ -38,6 +38,8 @@ pub struct PartnerAnswer {
     /// The body, if it is JSON that could be read to its end.
     pub body: Option<Value>,
 }
+
+crate::base::masked::prints_only!(PartnerAnswer as "PartnerAnswer", status);
 
 /// The meaning of an answer for the call that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -28,6 +28,7 @@ mod guard;
 mod headers;
 mod integration;
 mod invoke;
+mod log;
 mod lookup;
 mod maybe_known;
 mod query;
@@ -71,6 +72,7 @@ pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use integration::{About, CheckedAgainst, ErrorAt, Integration};
 pub use invoke::{FunctionName, Invoke, LONGEST_RUN};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part, Window};
+pub use log::LoggedField;
 pub use lookup::{Lookup, LookupPlace, UnreadableAnswer};
 pub use order::OrderBy;
 pub use parse::{File, Problem, Problems};
@@ -208,6 +210,9 @@ pub struct Flow {
     /// The service level: how quickly events are settled, and how many of them are.
     #[serde(default)]
     pub slo: Option<Slo>,
+    /// The business ids that the logs may tell of an event, by their names.
+    #[serde(default)]
+    pub log: BTreeMap<String, LoggedField>,
     /// The effects of an event: each after the one before it, unless it says what it `needs`.
     pub effects: Vec<Effect>,
     /// The retry policy of the effects.

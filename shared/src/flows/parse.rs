@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use super::contract::Contract;
 use super::integration::{Resolved, WrittenIntegration, resolve};
 use super::{
-    Flow, Flows, MAX_KEEP, Source, approval, catalog, effect, enrich, guard, invoke, key, order, parse_error,
+    Flow, Flows, MAX_KEEP, Source, approval, catalog, effect, enrich, guard, invoke, key, log, order, parse_error,
     safe_mode, slo, template_reads,
 };
 use crate::base::locate::{Place, locate};
@@ -191,6 +191,7 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
     if schemas.is_empty() {
         wrong.extend(key::check_fields(flow));
         wrong.extend(order::check(flow));
+        wrong.extend(log::check(flow));
     }
     wrong.extend(schemas);
     wrong.extend(key::check(flow, all.source(&flow.on.source)));

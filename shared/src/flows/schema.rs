@@ -13,6 +13,7 @@ use super::answers::WrittenResult;
 use super::auth::WrittenAuth;
 use super::integration::WrittenIntegration;
 use super::key::{Normalized, WindowByField};
+use super::log::NormalizedLog;
 use super::maybe_known::{KeyWindow, MaybeKnown, NOT_KNOWN};
 use super::order::NormalizedOrder;
 use super::parse::Size;
@@ -20,8 +21,8 @@ use super::source::InHeader;
 use super::vars::{VarSettings, WrittenVar};
 use super::written_breaker::WrittenBreaker;
 use super::{
-    AnswerPlace, Auth, Field, Flow, IdAt, KeyField, Layout, LookupPlace, Normalizer, OrderBy, Part, Percent, Piece,
-    ResultAt, Source, Statuses, Window,
+    AnswerPlace, Auth, Field, Flow, IdAt, KeyField, Layout, LoggedField, LookupPlace, Normalizer, OrderBy, Part,
+    Percent, Piece, ResultAt, Source, Statuses, Window,
 };
 use crate::base::time::{DurationText, HourMinute};
 use crate::limits::pressure::Breaker;
@@ -175,6 +176,16 @@ impl JsonSchema for OrderBy {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({"anyOf": [generator.subschema_for::<Field>(), generator.subschema_for::<NormalizedOrder>()]})
+    }
+}
+
+impl JsonSchema for LoggedField {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LoggedField".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [generator.subschema_for::<Field>(), generator.subschema_for::<NormalizedLog>()]})
     }
 }
 
@@ -336,6 +347,12 @@ impl Serialize for Window {
 }
 
 impl Serialize for OrderBy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({"field": self.field, "normalize": self.normalize}).serialize(serializer)
+    }
+}
+
+impl Serialize for LoggedField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         json!({"field": self.field, "normalize": self.normalize}).serialize(serializer)
     }

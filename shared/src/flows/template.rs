@@ -29,7 +29,7 @@ use crate::base::wrong::{Wrong, step};
 ///
 /// All of them stay the same over retries and replays: a partner that knows our key rejects another body
 /// under it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Scope<'a> {
     /// The event's payload.
     pub event: &'a Value,
@@ -51,6 +51,8 @@ pub struct Scope<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
+
+crate::base::masked::prints_only!(Scope<'_> as "Scope", now);
 
 impl<'a> Scope<'a> {
     /// The scope of an event for which nothing is done yet.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why a call failed: what is known of it, and what the partner said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CallError {
     /// What came back, in our words: `answered 422`.
     told: String,
@@ -11,14 +11,18 @@ pub struct CallError {
     clue: Option<Clue>,
 }
 
+crate::base::masked::prints_only!(CallError as "CallError", told);
+
 /// A partner's words on what is wrong: a bounded excerpt, with the values of the event, results and secrets masked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Clue {
     /// The partner's code of the error.
     pub code: Option<String>,
     /// The partner's sentence.
     pub message: Option<String>,
 }
+
+crate::base::masked::prints_only!(Clue as "Clue");
 
 impl CallError {
     /// The same error, with what the partner said of it.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::time::Timestamp;
 
 /// The reason why an event is a dead letter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Death {
     /// The kind of reason, to count and to filter by.
     pub reason: Reason,
@@ -19,6 +19,8 @@ pub struct Death {
     /// The moment of the death.
     pub at: Timestamp,
 }
+
+crate::base::masked::prints_only!(Death as "Death", reason, effect, attempts, at);
 
 /// The kinds of reasons for which an event is a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

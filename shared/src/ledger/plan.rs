@@ -17,7 +17,7 @@ pub struct Plan {
 }
 
 /// One effect of a plan.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct PlanStep {
     /// The effect's id.
     pub effect: String,
@@ -27,6 +27,8 @@ pub struct PlanStep {
     /// is shown as the flow writes it.
     pub what: Value,
 }
+
+crate::base::masked::prints_only!(PlanStep as "PlanStep", effect, fate);
 
 /// The fate of an effect in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::base::errors::Unavailable;
 pub const OUTAGE_DELAY: Duration = Duration::from_secs(10);
 
 /// A message as the queue delivered it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Received {
     /// The message's id, for the batch's report.
     pub message_id: String,
@@ -24,6 +24,8 @@ pub struct Received {
     /// The message's body, which may be anything.
     pub body: String,
 }
+
+crate::base::masked::prints_only!(Received as "Received", message_id, group);
 
 /// The queue of events.
 #[async_trait]
@@ -72,7 +74,7 @@ pub trait DeadLetters: Send + Sync {
 }
 
 /// A message that was given up on, and the reason.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct DeadLetter {
     /// The message's body, as it was received.
     pub body: String,
@@ -83,6 +85,8 @@ pub struct DeadLetter {
     /// The reason why the event is dead.
     pub death: Death,
 }
+
+crate::base::masked::prints_only!(DeadLetter as "DeadLetter", deduplication_id, death);
 
 /// A message on the dead letter queue that drives the batches of replays. It comes back until no batch is left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -62,7 +62,7 @@ impl State {
 }
 
 /// An event's row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The event's id.
     pub id: EventId,
@@ -144,6 +144,11 @@ pub struct Row {
     pub listed_at: Option<Timestamp>,
 }
 
+crate::base::masked::prints_only!(
+    Row as "Row", id, flow, source, received_at, state, epoch, step, replay, wake, lease_until, retry_at, queued_at, effects,
+    safe, with_new, noop, death, wait, place, listed_at, expires_at, history
+);
+
 /// The ledger's entry for one effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -197,7 +202,7 @@ impl Entry {
 }
 
 /// How far an effect got.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Progress {
     /// A call was about to be made. Without a later record its outcome is unknown.
@@ -219,6 +224,13 @@ pub enum Progress {
         /// The part of the answer that is kept.
         result: Value,
     },
+}
+
+/// Without results and errors: a partner's words may be in them.
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl Progress {
@@ -255,7 +267,7 @@ pub struct Ask {
 }
 
 /// The reason why nothing was done for an event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Noop {
     /// The guard that blocked the event.
     pub guard: String,
@@ -263,14 +275,18 @@ pub struct Noop {
     pub facts: Value,
 }
 
+crate::base::masked::prints_only!(Noop as "Noop", guard);
+
 /// One line of an event's history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Moment {
     /// The moment itself.
     pub at: Timestamp,
     /// A short description of the change.
     pub what: String,
 }
+
+crate::base::masked::prints_only!(Moment as "Moment", at);
 
 /// The most lines of a history. It keeps its beginning and its end.
 const MAX_HISTORY: usize = 24;

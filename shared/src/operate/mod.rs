@@ -1,6 +1,7 @@
-//! Operations: switches, replays, approvals, the stale guard, metrics.
+//! Operations: switches, replays, approvals, the stale guard, metrics, logs.
 
 pub mod approval;
+pub mod log;
 pub mod metric;
 pub mod requeue;
 pub mod stale_guard;

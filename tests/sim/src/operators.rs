@@ -183,7 +183,8 @@ impl SimWorld {
             Some((effect, _)) => {
                 let happened = !self.models.partner.applied(&id, effect).is_empty();
                 let stated = self.oracle.stated(&row.flow, effect);
-                let verdict = if happened { EffectVerdict::Happened(stated) } else { EffectVerdict::DidNotHappen };
+                let verdict =
+                    if happened { EffectVerdict::Happened(stated.into()) } else { EffectVerdict::DidNotHappen };
                 let version = format!("{}.{}", row.epoch, row.step);
                 Operation::Resolve { id, effect: effect.clone(), verdict, by, reason, version }
             }

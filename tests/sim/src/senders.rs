@@ -9,7 +9,7 @@ use shared::arrival::signature::{Secret, sign};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::Flows;
-use shared::operate::metric::Unit;
+use shared::operate::metric::WorkUnit;
 
 use crate::containers::{INTAKE_TIMEOUT, InvocationEnd, LoadedFunction};
 use crate::recipe::EventPost;
@@ -50,7 +50,10 @@ impl SimWorld {
         self.scheduler.note(Who::Sender(number), "post", &who.to_string(), "", None);
         let work = async move {
             let now = intake.clock.now();
-            InvocationEnd::Answered(number, accept(&intake, &Unit::new(&*intake.metrics), delivery, trace, now).await)
+            InvocationEnd::Answered(
+                number,
+                accept(&intake, &WorkUnit::new(&*intake.metrics), delivery, trace, now).await,
+            )
         };
         self.invoke(who, INTAKE_TIMEOUT, Some(Actor::Sender(number)), work);
     }

@@ -170,6 +170,7 @@ impl Arena {
             places: None,
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),
+            sampling: shared::operate::log::LogSampling::ALL,
             latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
             sleep: Box::new(SystemClock),
             clock: Box::new(SystemClock),

@@ -13,7 +13,7 @@ use shared::flows::contract::Contracts;
 use shared::ledger::Rows;
 use shared::limits::rates::Limiter;
 use shared::model::{ModelChance, ModelClock, ModelLimits, ModelMetrics, ModelSecrets, ModelWindows};
-use shared::operate::metric::Unit;
+use shared::operate::metric::WorkUnit;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::{NOW, flows, lead_of};
@@ -36,7 +36,7 @@ async fn fifty_at_once_are_one_event_round_after_round() {
         // The sender's rate has its time to recover from the storm before.
         clock.advance(Duration::from_secs(1));
         let now = clock.now();
-        let unit = Unit::new(&*intake.metrics);
+        let unit = WorkUnit::new(&*intake.metrics);
         let posts = (0..SENDERS).map(|_| accept(&intake, &unit, signed(&lead, now.secs()), Trace::start(1, 2, 3), now));
         let receipts: Vec<_> = join_all(posts).await.into_iter().map(|receipt| receipt.expect("accepted")).collect();
 
@@ -64,6 +64,7 @@ async fn intake_over(queues: &EmulatedQueues, ledger: &DynamoLedger, clock: Mode
         limiter: Limiter::new(Box::new(ModelLimits::default())),
         secrets: Box::new(CachedSecrets::new(secrets, clock.clone())),
         metrics: Box::new(ModelMetrics::default()),
+        sampling: shared::operate::log::LogSampling::ALL,
         clock: Box::new(clock),
         chance: Box::new(ModelChance::seeded(7)),
     }

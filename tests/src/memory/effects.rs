@@ -233,7 +233,7 @@ async fn what_may_have_happened_is_said_of_an_event_that_waited_too_long() {
     world.drain().await;
     world.park().await;
     assert_eq!((asked(&world).len(), reason(&world, &id).await), (1, Some(Reason::UnknownOutcome)));
-    resolve_and_replay(&world, &id, EffectVerdict::Happened(json!({"id": "found by hand"}))).await;
+    resolve_and_replay(&world, &id, EffectVerdict::Happened(json!({"id": "found by hand"}).into())).await;
     assert_eq!((asked(&world).len(), world.row(&id).await.state), (1, State::Succeeded));
 }
 
@@ -271,7 +271,7 @@ async fn resolve_and_replay(world: &World, id: &EventId, verdict: EffectVerdict)
 #[tokio::test]
 async fn what_happened_is_not_called_again() {
     let (world, id) = in_doubt().await;
-    resolve_and_replay(&world, &id, EffectVerdict::Happened(json!({"id": "found by hand"}))).await;
+    resolve_and_replay(&world, &id, EffectVerdict::Happened(json!({"id": "found by hand"}).into())).await;
     assert_eq!(asked(&world), ["POST /a", "POST /b"]);
     assert_eq!(world.row(&id).await.results()["a"], json!({"id": "found by hand"}));
     assert!(world.story(&id).await.contains(&"a happened, says ada: saw the partner's log".to_owned()));

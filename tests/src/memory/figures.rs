@@ -33,7 +33,12 @@ async fn deliveries_are_counted_by_what_becomes_of_them() {
     good.to("POST /v1/events/{source}", "source", "<script>stranger").send(&world).await;
     let told = ["Accepted{web-forms}", "Duplicates{web-forms}", "Accepted{}", "Duplicates{}"];
     assert_eq!(sums(&world, told), [1, 1, 1, 1]);
-    let rejected = ["Rejected{web-forms,bad-signature}", "Rejected{bad-signature}", "Rejected{(unknown),unknown-source}", "Rejected{}"];
+    let rejected = [
+        "Rejected{web-forms,bad-signature}",
+        "Rejected{bad-signature}",
+        "Rejected{(unknown),unknown-source}",
+        "Rejected{}",
+    ];
     assert_eq!(sums(&world, rejected), [1, 1, 1, 2]);
     assert!(!format!("{:?}", world.metrics.names()).contains("stranger"), "a stranger writes no dimension");
 }
@@ -67,7 +72,8 @@ async fn a_settled_event_says_what_it_took() {
     world.post(&lead()).await.expect("a good lead");
     world.drain().await;
     let effects = world.processor.flows.flow("lead-routing").expect("the flow").effects.len() as u64;
-    let told = ["EventsSettled{lead-routing,succeeded}", "EventsSettled{succeeded}", "Retries{lead-routing}", "Retries{}"];
+    let told =
+        ["EventsSettled{lead-routing,succeeded}", "EventsSettled{succeeded}", "Retries{lead-routing}", "Retries{}"];
     assert_eq!(sums(&world, told), [1, 1, 1, 1]);
     assert_eq!(world.metrics.values("Attempts{lead-routing}"), [2]);
     assert_eq!(sums(&world, ["Effects{lead-routing}", "ProtectedEffects{lead-routing}"]), [effects, effects]);
@@ -95,7 +101,14 @@ async fn a_dead_event_spends_its_service_level_once_however_often_it_dies() {
     handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
     world.drain().await;
     world.park().await;
-    let told = ["SloGood{}", "SloBad{}", "SloSpent{}", "DeadLetters{lead-routing,attempts_spent}", "ReplaysDead{}", "DeadLetters{}"];
+    let told = [
+        "SloGood{}",
+        "SloBad{}",
+        "SloSpent{}",
+        "DeadLetters{lead-routing,attempts_spent}",
+        "ReplaysDead{}",
+        "DeadLetters{}",
+    ];
     assert_eq!(sums(&world, told), [0, 1, 1000, 2, 1, 2]);
     assert_eq!(world.metrics.values("Attempts{}"), [3, 3]);
     assert_eq!(sums(&world, ["Parked{attempts_spent}", "Parked{}"]), [2, 2]);
@@ -186,18 +199,22 @@ async fn a_batch_that_does_not_come_to_an_end_is_stalled() {
     assert_eq!(world.metrics.values("BatchesStalled{}"), [0, 1]);
 }
 
-/// The schedule of wakes has not run for an hour after a pause should have ended.
+/// The schedule of wakes has not run for half an hour after the end of a night.
 #[tokio::test]
 async fn what_should_have_been_woken_is_overdue() {
-    let world = World::new();
-    world.partners.script([Script::RetryAfter(429, "3600")]);
+    let guards = "contact: {tenant: \"{{ event.data.tenant }}\", email: \"{{ event.data.email }}\"}\n\
+        guards:\n  - quiet_hours: {from: \"21:00\", to: \"08:00\", zone: Europe/Berlin}\n\neffects:";
+    let world = World::with(flows_with(|yaml| yaml.replace("\neffects:", &format!("\n{guards}"))));
+    world.clock.advance(DAY / 24 * 13);
     world.post(&lead()).await.expect("a good lead");
-    for _ in 0..3 {
+    // The first time it marks its flow, and the second time it leaves the queue.
+    for _ in 0..2 {
         world.poll().await;
         world.clock.advance(Duration::from_secs(10));
     }
     let due = world.ledger.rows()[0].listed_at.expect("the event waits for a moment");
-    world.clock.advance(due.since(world.clock.now()) + Duration::from_secs(1800));
+    let late = due + Duration::from_secs(1800);
+    world.clock.advance(late.since(world.clock.now()));
     world.wake().await;
     assert_eq!(world.metrics.values("OldestWaitingOverdue{}"), [1800]);
     assert_eq!(sums(&world, ["Woken{}", "WakeRan{}"]), [1, 1]);

@@ -9,7 +9,7 @@ use shared::arrival::delivery::Delivery;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
 use shared::ledger::State;
-use shared::operate::metric::Unit;
+use shared::operate::metric::WorkUnit;
 
 use super::world::{World, flows_with, signed, signed_bytes};
 use crate::fixtures::{lead, lead_of};
@@ -152,7 +152,14 @@ async fn each_event_of_a_batch_under_one_idempotency_key_is_its_own() {
     };
     let send = async |leads: &[Value], key: &str| {
         let delivery = under(&json!(leads), key);
-        let results = accept_batch(&world.intake, &Unit::new(&*world.intake.metrics), delivery, Trace::start(1, 2, 3), world.clock.now()).await;
+        let results = accept_batch(
+            &world.intake,
+            &WorkUnit::new(&*world.intake.metrics),
+            delivery,
+            Trace::start(1, 2, 3),
+            world.clock.now(),
+        )
+        .await;
         results.expect("a batch")
     };
     let leads =

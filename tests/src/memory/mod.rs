@@ -16,6 +16,7 @@ mod invalid;
 mod invoke;
 mod issuer;
 mod lane;
+mod lines;
 mod log;
 mod misfit;
 mod not_kept;

@@ -26,7 +26,7 @@ use shared::model::{
     ModelLatest, ModelLedger, ModelLimits, ModelMetrics, ModelPartners, ModelPlaces, ModelPressure, ModelQueue,
     ModelSecrets, ModelTokens, ModelWindows,
 };
-use shared::operate::metric::Unit;
+use shared::operate::metric::WorkUnit;
 use shared::operate::switchboard::{Board, Switchboard};
 
 use crate::fixtures::{NOW, files};
@@ -110,6 +110,7 @@ impl World {
             limiter: Limiter::new(Box::new(limits.clone())),
             secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
             metrics: Box::new(metrics.clone()),
+            sampling: shared::operate::log::LogSampling::ALL,
             clock: Box::new(clock.clone()),
             chance: Box::new(chance.clone()),
         };
@@ -134,6 +135,7 @@ impl World {
             places: Some(Box::new(ModelPlaces)),
             contacts: Box::new(contacts.clone()),
             metrics: Box::new(metrics.clone()),
+            sampling: shared::operate::log::LogSampling::ALL,
             latest: Box::new(latest.clone()),
             budgets: Box::new(budgets.clone()),
             gate,
@@ -205,7 +207,8 @@ impl World {
     }
 
     pub(crate) async fn deliver(&self, delivery: Delivery) -> Result<Receipt, Rejection> {
-        accept(&self.intake, &Unit::new(&*self.intake.metrics), delivery, Trace::start(1, 2, 3), self.clock.now()).await
+        accept(&self.intake, &WorkUnit::new(&*self.intake.metrics), delivery, Trace::start(1, 2, 3), self.clock.now())
+            .await
     }
 
     /// A source sends this, signed in its own way.
@@ -246,7 +249,14 @@ impl World {
     /// A sender posts these as a batch.
     pub(crate) async fn post_batch(&self, batch: &Value) -> Result<Vec<Result<Receipt, Rejection>>, Rejection> {
         let delivery = signed(batch, self.clock.now().secs());
-        accept_batch(&self.intake, &Unit::new(&*self.intake.metrics), delivery, Trace::start(1, 2, 3), self.clock.now()).await
+        accept_batch(
+            &self.intake,
+            &WorkUnit::new(&*self.intake.metrics),
+            delivery,
+            Trace::start(1, 2, 3),
+            self.clock.now(),
+        )
+        .await
     }
 
     /// One poll of the queue of events. Says what the processor kept.

@@ -8,6 +8,7 @@ mod floods;
 mod functions;
 mod lines;
 pub(crate) mod mirror;
+mod printed;
 mod roles;
 mod secrets;
 mod signatures;

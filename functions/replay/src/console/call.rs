@@ -4,12 +4,14 @@ use serde_json::{Map, Value};
 
 /// The call's parameters, and the dashboard's context. The caller writes all of it: it chooses what is shown, and
 /// never what is allowed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct WidgetCall {
     params: Map<String, Value>,
     forms: Map<String, Value>,
     dark: bool,
 }
+
+shared::base::masked::prints_only!(WidgetCall as "WidgetCall", dark);
 
 impl WidgetCall {
     /// The call of a widget, if the payload is one.

@@ -10,8 +10,10 @@ use shared::base::id::EventId;
 use shared::base::visible;
 
 /// Markup of ours, with every value in it escaped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Html(String);
+
+shared::base::masked::prints_only!(Html as "Html");
 
 /// A value that can fill a gap.
 pub(super) trait Show {

@@ -35,9 +35,18 @@ fn switched(board: &Board, now: Timestamp) -> Html {
 }
 
 fn line(subject: &Subject, position: &Position<'_>, now: Timestamp) -> Html {
+    if let Position::Log(log, turned) = position {
+        let what = format!("log level {}", log.level.as_str());
+        let (since, until) = (parts::ago(now, turned.at), log.until.to_string());
+        return html(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            &[&subject.to_string(), &what, &turned.by, &turned.why, &since, &until],
+        );
+    }
     let (what, switch) = match position {
         Position::Paused(switch) => (html("paused", &[]), Some(*switch)),
         Position::SafeMode(switch) => (html("safe mode", &[]), Some(*switch)),
+        Position::Log(..) => (html("log level", &[]), None),
         Position::Retry(change, switch) => (html("policy <code>{}</code>", &[&json!(change).to_string()]), *switch),
     };
     let by = switch.map(|switch| switch.by.as_str());
@@ -55,7 +64,7 @@ fn until(switch: &Switch) -> String {
 
 fn turned(board: &Board, now: Timestamp) -> Option<Html> {
     let line = |turned: &Turned| {
-        let Turned { at, what, of, by, why } = turned;
+        let Turned { at, what, of, by, why, .. } = turned;
         html(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             &[&parts::ago(now, *at), what, &of.to_string(), by, why],

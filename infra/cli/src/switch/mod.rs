@@ -1,10 +1,10 @@
-//! The switches: pause, resume, safe mode, retry policies. They are in force within seconds, without a deploy.
+//! The switches: pause, resume, safe mode, retry policies, levels of the log. They are in force within seconds, without a deploy.
 
 mod status;
 mod turn;
 
 pub(crate) use status::StatusArgs;
-pub(crate) use turn::{PauseArgs, PolicyArgs, ResumeArgs, SafeModeArgs};
+pub(crate) use turn::{LogLevelArgs, PauseArgs, PolicyArgs, ResumeArgs, SafeModeArgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -14,5 +14,6 @@ Examples:
   ledgerline safe-mode --flow cart-recovery --off --reason 'the codes are right'
   ledgerline policy --flow lead-routing max_attempts=5 base=10s --reason 'the CRM is slow today'
   ledgerline policy --flow lead-routing --reason 'the CRM is well'       restores the policy in the flow's file
+  ledgerline log-level --flow lead-routing --for 30m debug --reason 'where do they wait?'
 
 Without --flow or --integration, the switch is for everything. `ledgerline status` lists the switches that are on.";

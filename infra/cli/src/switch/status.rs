@@ -53,6 +53,10 @@ fn text(answer: &Value, now: Timestamp) -> String {
 
 fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {
     let (what, switch, end) = match position {
+        Position::Log(log, turned) => {
+            let (what, until) = (format!("log level {}", log.level.as_str()), log.until.to_string());
+            return [what, subject.to_string(), until, turned.by.clone(), turned.why.clone()];
+        }
         Position::Paused(switch) => ("paused".into(), Some(*switch), "resumed"),
         Position::SafeMode(switch) => ("safe mode".into(), Some(*switch), "turned off"),
         Position::Retry(change, switch) => (format!("policy {}", json!(change)), *switch, "restored"),
@@ -64,7 +68,7 @@ fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {
 
 fn turns_text(board: &Board) -> String {
     let row = |turned: &Turned| {
-        let Turned { at, what, of, by, why } = turned.clone();
+        let Turned { at, what, of, by, why, .. } = turned.clone();
         [at.to_string(), what, of.to_string(), by, why]
     };
     match board.turned().iter().map(row).collect::<Vec<_>>().as_slice() {

@@ -1,4 +1,4 @@
-//! `ledgerline pause`, `resume`, `safe-mode` and `policy`: each turns a switch.
+//! `ledgerline pause`, `resume`, `safe-mode`, `policy` and `log-level`: each turns a switch.
 
 use anyhow::Result;
 use clap::Args;
@@ -86,6 +86,34 @@ impl PolicyArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
         let retry: Map<String, Value> = self.retry.into_iter().collect();
         turn(at, json, json!({"op": "policy", "flow": self.flow, "retry": retry}), &self.why)
+    }
+}
+
+/// Log more or less of one flow for a while.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("position").required(true))]
+pub(crate) struct LogLevelArgs {
+    /// The flow whose events are logged.
+    #[arg(long)]
+    flow: String,
+    /// For how long, for example `30m`: 24 hours at most.
+    #[arg(long = "for", value_name = "30m", value_parser = time, group = "position")]
+    time: Option<String>,
+    /// Log as usual again.
+    #[arg(long, group = "position")]
+    off: bool,
+    /// How much is logged: each step of a message is at debug.
+    #[arg(value_name = "LEVEL", value_parser = ["error", "warn", "info", "debug"], default_value = "debug")]
+    level: String,
+    #[command(flatten)]
+    why: ByAndReasonArgs,
+}
+
+impl LogLevelArgs {
+    pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
+        // For zero seconds means as usual.
+        let time = self.time.unwrap_or_else(|| "0s".into());
+        turn(at, json, json!({"op": "log_level", "flow": self.flow, "level": self.level, "for": time}), &self.why)
     }
 }
 

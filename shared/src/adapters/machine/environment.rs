@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::operate::log::{LogLevel, LogSampling};
+
 /// The process's environment, and the mistakes found in it so far.
 #[derive(Debug, Default)]
 pub struct Environment {
@@ -42,6 +44,26 @@ impl Environment {
             self.wrong.push(format!("{name} is `{text}`, not a number of seconds"));
         }
         Duration::from_secs(seconds.unwrap_or_default())
+    }
+
+    /// A variable that is a level of the log.
+    pub fn log_level(&mut self, name: &str) -> LogLevel {
+        let text = self.text(name);
+        let level = LogLevel::named(&text);
+        if level.is_none() && !text.is_empty() {
+            self.wrong.push(format!("{name} is `{text}`, not one of error, warn, info and debug"));
+        }
+        level.unwrap_or(LogLevel::Info)
+    }
+
+    /// A variable that is the share of successes that are logged.
+    pub fn log_sampling(&mut self, name: &str) -> LogSampling {
+        let text = self.text(name);
+        let sampling = text.parse().ok().and_then(LogSampling::new);
+        if sampling.is_none() && !text.is_empty() {
+            self.wrong.push(format!("{name} is `{text}`, not a number from 0 to 1"));
+        }
+        sampling.unwrap_or(LogSampling::ALL)
     }
 
     /// Ends the reading, with all mistakes at once.

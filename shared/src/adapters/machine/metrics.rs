@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::base::machine::Clock as _;
 use crate::base::time::Timestamp;
-use crate::operate::metric::{Fact, Line, Metric, Metrics, Sets, Tally, Values};
+use crate::operate::metric::{Fact, Metric, MetricValues, Metrics, Sets, Tally, TallyLine};
 
 use super::SystemClock;
 
@@ -45,7 +45,7 @@ impl Metrics for EmfMetrics {
 }
 
 /// One line: a directive for each kind of dimensions, then the dimensions and the values.
-fn text(namespace: &str, line: &Line, now: Timestamp) -> String {
+fn text(namespace: &str, line: &TallyLine, now: Timestamp) -> String {
     let mut text = String::with_capacity(1024);
     let _ = write!(text, r#"{{"_aws":{{"Timestamp":{},"CloudWatchMetrics":["#, now.millis());
     let values = line.values();
@@ -62,8 +62,8 @@ fn text(namespace: &str, line: &Line, now: Timestamp) -> String {
     }
     for (metric, values) in values {
         let _ = match values {
-            Values::One(value) => write!(text, r#","{}":{value}"#, metric.name()),
-            Values::Each(values) => write!(text, r#","{}":{values:?}"#, metric.name()),
+            MetricValues::One(value) => write!(text, r#","{}":{value}"#, metric.name()),
+            MetricValues::Each(values) => write!(text, r#","{}":{values:?}"#, metric.name()),
         };
     }
     text.push('}');

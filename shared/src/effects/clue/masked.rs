@@ -15,7 +15,7 @@ use crate::base::mask::mask_name;
 /// JSON, HTML, base64 and hex. The words of a short value are found alone, because a partner may quote a surname. What
 /// looks like an email address, or has seven digits in a row, is masked whosever it is.
 #[derive(Clone, Default)]
-pub struct Masked {
+pub struct Mask {
     /// The folded forms, by their first character.
     forms: BTreeMap<char, BTreeSet<Vec<char>>>,
     /// Folded words.
@@ -25,9 +25,9 @@ pub struct Masked {
 }
 
 /// It holds what must not be seen.
-impl std::fmt::Debug for Masked {
+impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Masked(…)")
+        f.write_str("Mask(…)")
     }
 }
 
@@ -42,10 +42,10 @@ const MANY_DIGITS: usize = 7;
 
 const MASK: &str = "***";
 
-impl Masked {
+impl Mask {
     /// Hides the plain values in these, at any depth, and these secrets.
     pub fn new<'v>(values: impl IntoIterator<Item = &'v Value>, secrets: &[Secret]) -> Self {
-        let mut masked = Masked::default();
+        let mut masked = Mask::default();
         values.into_iter().for_each(|value| masked.add(value));
         secrets.iter().for_each(|secret| masked.add_forms(secret.expose().trim()));
         masked
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn masked(event: Value, text: &str) -> String {
-        Masked::new([&event], &[]).mask(text)
+        Mask::new([&event], &[]).mask(text)
     }
 
     #[test]
@@ -281,9 +281,9 @@ mod tests {
 
     #[test]
     fn a_secret_is_masked_however_short() {
-        let masked = Masked::new([], &[Secret::new("k9!"), Secret::new("t0ken-of-the-crm")]);
+        let masked = Mask::new([], &[Secret::new("k9!"), Secret::new("t0ken-of-the-crm")]);
         assert_eq!(masked.mask("key k9! is wrong"), "key *** is wrong");
-        assert_eq!(format!("{masked:?}"), "Masked(…)");
+        assert_eq!(format!("{masked:?}"), "Mask(…)");
         for user in ["", "a", "ab", "abc", "AC0123"] {
             let basic = BASE64_STANDARD.encode(format!("{user}:t0ken-of-the-crm"));
             let told = masked.mask(&format!("Basic {basic}"));

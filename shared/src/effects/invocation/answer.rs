@@ -76,7 +76,7 @@ impl FunctionOutcome {
 }
 
 /// The document that a function answers with.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FunctionAnswer {
     /// What happened.
@@ -91,6 +91,8 @@ pub struct FunctionAnswer {
     #[serde(default)]
     pub message: Option<String>,
 }
+
+crate::base::masked::prints_only!(FunctionAnswer as "FunctionAnswer", outcome, retry_after);
 
 impl FunctionAnswer {
     /// Reads an answer that may be any JSON. The error says what is wrong, and quotes nothing.

@@ -222,14 +222,10 @@ impl Fact<'_> {
             Fact::Rejected(..) => &[one(Metric::Rejected)],
             Fact::Took(stage, took) => &[(stage.metric(), millis(*took))],
             Fact::ParkedInvalid(_) => &[one(Metric::InvalidParked), one(Metric::DeadLetters), one(Metric::Parked)],
-            Fact::Settled(_, _, Some(took)) => {
-                &[one(Metric::EventsSettled), (Metric::TimeToSettled, millis(*took))]
-            }
+            Fact::Settled(_, _, Some(took)) => &[one(Metric::EventsSettled), (Metric::TimeToSettled, millis(*took))],
             Fact::Settled(_, _, None) => &[one(Metric::EventsSettled), one(Metric::ReplaysSettled)],
             Fact::Attempted(_, attempts) => &[(Metric::Attempts, (*attempts).into())],
-            Fact::EffectEnded(_, protected) => {
-                &[one(Metric::Effects), (Metric::ProtectedEffects, (*protected).into())]
-            }
+            Fact::EffectEnded(_, protected) => &[one(Metric::Effects), (Metric::ProtectedEffects, (*protected).into())],
             Fact::Retried(_) => &[one(Metric::Retries)],
             Fact::Asked(_) => &[one(Metric::ApprovalsAsked)],
             Fact::Deferred(..) => &[one(Metric::Deferrals)],

@@ -10,7 +10,7 @@ mod tally;
 
 pub use catalogue::{Dimension, Metric, MetricUnit, Sets};
 pub use fact::{CallOutcome, Fact, Stage};
-pub use tally::{Line, Metrics, Tally, Unit, Values};
+pub use tally::{MetricValues, Metrics, Tally, TallyLine, WorkUnit};
 
 /// The namespace of a stack's metrics in CloudWatch. The template sets it in `METRICS_NAMESPACE`.
 pub fn namespace(stack: &str) -> String {

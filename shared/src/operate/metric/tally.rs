@@ -15,16 +15,16 @@ pub trait Metrics: Send + Sync {
 
 /// One unit of work. What it has counted is written when it ends: with an answer, with an error, with a panic, or when
 /// nobody waits for it any more.
-pub struct Unit<'m> {
+pub struct WorkUnit<'m> {
     metrics: &'m dyn Metrics,
     /// The effects of an event are called side by side, and each counts.
     tally: Mutex<Tally>,
 }
 
-impl<'m> Unit<'m> {
+impl<'m> WorkUnit<'m> {
     /// A unit of work that has counted nothing yet.
     pub fn new(metrics: &'m dyn Metrics) -> Self {
-        Unit { metrics, tally: Mutex::default() }
+        WorkUnit { metrics, tally: Mutex::default() }
     }
 
     /// Counts a fact.
@@ -33,7 +33,7 @@ impl<'m> Unit<'m> {
     }
 }
 
-impl Drop for Unit<'_> {
+impl Drop for WorkUnit<'_> {
     fn drop(&mut self) {
         let tally = self.tally.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !tally.lines.is_empty() {
@@ -45,19 +45,19 @@ impl Drop for Unit<'_> {
 /// The facts of one unit of work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    lines: Vec<Line>,
+    lines: Vec<TallyLine>,
 }
 
 /// Metrics that share their dimensions: no two of them have another value of the same dimension.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct TallyLine {
     dimensions: [Option<Box<str>>; Dimension::ALL.len()],
-    values: Vec<(Metric, Values)>,
+    values: Vec<(Metric, MetricValues)>,
 }
 
 /// The values of one metric.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Values {
+pub enum MetricValues {
     /// One value, or the sum of several.
     One(u64),
     /// Several values, each for itself.
@@ -70,11 +70,12 @@ impl Tally {
         let dimensions = fact.dimensions();
         fact.measure(|metric, value| {
             let said = dimensions.iter().flatten();
-            let takes = |line: &Line| said.clone().all(|(name, value)| line.allows(*name, value)) && line.has_room(metric);
+            let takes =
+                |line: &TallyLine| said.clone().all(|(name, value)| line.allows(*name, value)) && line.has_room(metric);
             let line = match self.lines.iter().position(takes) {
                 Some(at) => &mut self.lines[at],
                 None => {
-                    self.lines.push(Line::default());
+                    self.lines.push(TallyLine::default());
                     self.lines.last_mut().expect("it was pushed")
                 }
             };
@@ -84,12 +85,12 @@ impl Tally {
     }
 
     /// The lines, each to be written by itself.
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[TallyLine] {
         &self.lines
     }
 }
 
-impl Line {
+impl TallyLine {
     /// The line's dimensions.
     pub fn dimensions(&self) -> impl Iterator<Item = (Dimension, &str)> {
         Dimension::ALL.into_iter().zip(&self.dimensions).filter_map(|(name, value)| Some((name, value.as_deref()?)))
@@ -101,7 +102,7 @@ impl Line {
     }
 
     /// The line's metrics, each with its values.
-    pub fn values(&self) -> &[(Metric, Values)] {
+    pub fn values(&self) -> &[(Metric, MetricValues)] {
         &self.values
     }
 
@@ -110,7 +111,7 @@ impl Line {
     }
 
     fn has_room(&self, metric: Metric) -> bool {
-        let full = |values: &Values| matches!(values, Values::Each(values) if values.len() >= MAX_VALUES);
+        let full = |values: &MetricValues| matches!(values, MetricValues::Each(values) if values.len() >= MAX_VALUES);
         !self.values.iter().any(|(here, values)| *here == metric && full(values))
     }
 
@@ -120,23 +121,23 @@ impl Line {
 
     fn add(&mut self, metric: Metric, value: u64) {
         let Some((_, values)) = self.values.iter_mut().find(|(here, _)| *here == metric) else {
-            self.values.push((metric, Values::One(value)));
+            self.values.push((metric, MetricValues::One(value)));
             return;
         };
         match values {
-            Values::One(sum) if metric.is_sum() => *sum += value,
-            Values::One(first) => *values = Values::Each(vec![*first, value]),
-            Values::Each(values) => values.push(value),
+            MetricValues::One(sum) if metric.is_sum() => *sum += value,
+            MetricValues::One(first) => *values = MetricValues::Each(vec![*first, value]),
+            MetricValues::Each(values) => values.push(value),
         }
     }
 }
 
-impl Values {
+impl MetricValues {
     /// All of the values.
     pub fn as_slice(&self) -> &[u64] {
         match self {
-            Values::One(value) => std::slice::from_ref(value),
-            Values::Each(values) => values,
+            MetricValues::One(value) => std::slice::from_ref(value),
+            MetricValues::Each(values) => values,
         }
     }
 }
@@ -164,7 +165,8 @@ mod tests {
     #[test]
     fn the_facts_of_one_event_are_one_line() {
         let settled = Fact::Settled("leads", State::Succeeded, Some(Duration::from_secs(1)));
-        let of_one = tally(&[called("crm", 80), Fact::EffectEnded("leads", true), Fact::Attempted("leads", 1), settled]);
+        let of_one =
+            tally(&[called("crm", 80), Fact::EffectEnded("leads", true), Fact::Attempted("leads", 1), settled]);
         assert_eq!(of_one.lines().len(), 1, "{of_one:?}");
         let named: Vec<_> = of_one.lines()[0].dimensions().map(|(_, value)| value).collect();
         assert_eq!(named, ["leads", "crm", "succeeded", "done"]);
@@ -175,7 +177,7 @@ mod tests {
         let two = tally(&[called("crm", 80), called("mail", 90), called("crm", 70), Fact::Retried("leads")]);
         let [crm, mail] = two.lines() else { panic!("{two:?}") };
         assert_eq!(crm.dimension(Dimension::Integration), Some("crm"));
-        let latency = |line: &Line| {
+        let latency = |line: &TallyLine| {
             let found = line.values().iter().find(|(metric, _)| *metric == Metric::PartnerLatency);
             found.map(|(_, values)| values.as_slice().to_vec())
         };
@@ -187,7 +189,7 @@ mod tests {
     fn counts_are_added_up_and_times_are_kept_apart() {
         let took = |millis| Fact::Took(Stage::Admit, Duration::from_millis(millis));
         let batch = tally(&[Fact::Accepted("web"), Fact::Accepted("web"), took(5), took(7)]);
-        let expected = [(Metric::Accepted, Values::One(2)), (Metric::AdmitTime, Values::Each(vec![5, 7]))];
+        let expected = [(Metric::Accepted, MetricValues::One(2)), (Metric::AdmitTime, MetricValues::Each(vec![5, 7]))];
         assert_eq!(batch.lines()[0].values(), expected);
     }
 
@@ -234,7 +236,7 @@ mod tests {
     fn a_unit_that_panics_writes_what_it_has_counted() {
         let kept = Kept::default();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let unit = Unit::new(&kept);
+            let unit = WorkUnit::new(&kept);
             unit.count(&Fact::Dead("leads", Reason::Terminal));
             panic!("on purpose");
         }));
@@ -245,7 +247,7 @@ mod tests {
     #[test]
     fn a_unit_that_counted_nothing_writes_nothing() {
         let kept = Kept::default();
-        drop(Unit::new(&kept));
+        drop(WorkUnit::new(&kept));
         assert_eq!(kept.0.lock().expect("not poisoned").len(), 0);
     }
 }

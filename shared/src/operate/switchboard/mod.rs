@@ -23,12 +23,13 @@ pub use cache::{BoardCache, BoardProblem, InForce};
 pub use current::Switchboard;
 pub use flow_waits::{FlowWaits, MARK_KNOWN_AFTER, change_waits};
 pub use turn::{Subject, Turn, TurnError, look, read, turn};
-pub use turn_history::Turned;
+pub use turn_history::{FlowLog, Turned};
 
 use crate::base::document::Document;
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
 use crate::ledger::SignOff;
+use crate::operate::log::LogLevel;
 
 /// The positions of all switches, and the latest turns.
 ///
@@ -78,6 +79,8 @@ impl Switches {
             Turn::Resume => self.paused = None,
             Turn::SafeMode { until } => self.safe_mode = on(Some(until)),
             Turn::Normal => self.safe_mode = None,
+            // It stands in the record of turns.
+            Turn::Log { .. } | Turn::UsualLog => (),
             Turn::Retry(change) => {
                 self.retry_by = on(None).filter(|_| !change.is_empty());
                 self.retry = change;
@@ -102,6 +105,8 @@ pub enum Position<'b> {
     SafeMode(&'b Switch),
     /// A flow's retry policy is changed in these fields; the sign-off is missing on boards of earlier versions.
     Retry(&'b Map<String, Value>, Option<&'b Switch>),
+    /// A flow's log has another level.
+    Log(FlowLog, &'b Turned),
 }
 
 fn is_default(switches: &Switches) -> bool {
@@ -207,7 +212,34 @@ impl Board {
         let flows = self.flows.iter().map(|(name, switches)| (Subject::Flow(name.clone()), switches));
         let integrations = self.integrations.iter().map(|(name, of)| (Subject::Integration(name.clone()), of));
         let every = [(Subject::All, &self.all)].into_iter().chain(flows).chain(integrations);
-        every.flat_map(|(subject, of)| of.positions(now).into_iter().map(move |at| (subject.clone(), at))).collect()
+        let switches =
+            every.flat_map(|(subject, of)| of.positions(now).into_iter().map(move |at| (subject.clone(), at)));
+        let in_force = |log: &FlowLog| log.until > now;
+        let logs = self.flow_logs().into_iter().filter(|(_, log, _)| in_force(log));
+        switches
+            .chain(logs.map(|(flow, log, turned)| (Subject::Flow(flow.into()), Position::Log(log, turned))))
+            .collect()
+    }
+
+    /// The level of a flow's log, where an operator has changed it.
+    pub fn log_level(&self, flow: &str, now: Timestamp) -> Option<LogLevel> {
+        let of_flow =
+            |turned: &&Turned| turned.log.is_some() && matches!(&turned.of, Subject::Flow(name) if name == flow);
+        let log = self.turned.iter().find(of_flow)?.log?;
+        (log.until > now).then_some(log.level)
+    }
+
+    /// The latest level of each flow's log.
+    fn flow_logs(&self) -> Vec<(&str, FlowLog, &Turned)> {
+        let mut logs: Vec<(&str, FlowLog, &Turned)> = Vec::new();
+        for turned in &self.turned {
+            if let (Subject::Flow(flow), Some(log)) = (&turned.of, turned.log)
+                && !logs.iter().any(|(known, ..)| known == flow)
+            {
+                logs.push((flow, log, turned));
+            }
+        }
+        logs
     }
 
     /// The latest turns, the newest first.
@@ -255,11 +287,28 @@ fn check(subject: &Subject, turn: &Turn, flows: &Flows, now: Timestamp) -> Resul
         (Turn::SafeMode { until }, _) if *until > now + MAX_SAFE_MODE => {
             bad_board("safe mode must have an end within 7 days: choose a shorter time")
         }
-        (Turn::Pause { .. } | Turn::Resume | Turn::SafeMode { .. } | Turn::Normal, _) => Ok(()),
+        (Turn::Log { .. } | Turn::UsualLog, Subject::All | Subject::Integration(_)) => {
+            bad_board("only a flow has a level of its log: name a flow")
+        }
+        (Turn::Log { until, .. }, _) if *until > now + MAX_LOG => {
+            bad_board("a level of the log must have an end within 24 hours: choose a shorter time")
+        }
+        (
+            Turn::Pause { .. }
+            | Turn::Resume
+            | Turn::SafeMode { .. }
+            | Turn::Normal
+            | Turn::Log { .. }
+            | Turn::UsualLog,
+            _,
+        ) => Ok(()),
     }
 }
 
 const MAX_SAFE_MODE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The longest time for which a flow's log has another level: it is for a look, and logs are paid for.
+const MAX_LOG: Duration = Duration::from_secs(24 * 3600);
 
 /// The largest board, in bytes: it is one item that every container reads every few seconds.
 const MAX_BOARD: usize = 32 * 1024;
@@ -351,7 +400,7 @@ mod tests {
         for (turn, what) in kinds {
             board = then(&board, &flow(), turn).expect("a good turn");
             let (by, why) = (MOVING.by.to_owned(), MOVING.why.to_owned());
-            assert_eq!(board.turned()[0], Turned { at: NOW, what: what.into(), of: flow(), by, why });
+            assert_eq!(board.turned()[0], Turned { at: NOW, what: what.into(), of: flow(), by, why, log: None });
         }
         assert_eq!((board.turned().len(), board.positions(NOW)), (6, vec![]));
     }
@@ -363,6 +412,21 @@ mod tests {
         let positions = board.positions(NOW);
         let [(_, Position::Retry(_, Some(switch)))] = positions[..] else { panic!("{positions:?}") };
         assert_eq!((switch.since, switch.by.as_str(), switch.why.as_str()), (NOW, MOVING.by, MOVING.why));
+    }
+
+    #[test]
+    fn a_level_of_the_log_is_of_one_flow_and_has_an_end() {
+        let log = |until| Turn::Log { level: LogLevel::Debug, until };
+        let board = turned(&flow(), log(NOW + minutes(30))).expect("a good level");
+        assert_eq!(board.log_level("lead-routing", NOW + minutes(29)), Some(LogLevel::Debug));
+        assert_eq!(board.log_level("lead-routing", NOW + minutes(30)), None);
+        assert_eq!(board.log_level("another", NOW), None);
+        assert!(matches!(board.positions(NOW)[..], [(Subject::Flow(_), Position::Log(..))]));
+        let off = then(&board, &flow(), Turn::UsualLog).expect("a good turn");
+        assert_eq!((off.log_level("lead-routing", NOW), off.positions(NOW)), (None, vec![]));
+        assert!(turned(&Subject::All, log(NOW + minutes(30))).is_err());
+        assert!(turned(&flow(), log(NOW + minutes(25 * 60))).is_err());
+        assert_eq!(Board::read(&board.text()), Ok(board));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::base::errors::{Unavailable, WriteError};
 use crate::base::time::Timestamp;
 use crate::flows::Flows;
 use crate::ledger::SignOff;
+use crate::operate::log::LogLevel;
 
 /// The subject of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +53,15 @@ pub enum Turn {
     },
     /// Ends safe mode.
     Normal,
+    /// Logs more or less of a flow, until this moment.
+    Log {
+        /// The level.
+        level: LogLevel,
+        /// The moment when the log is as usual again.
+        until: Timestamp,
+    },
+    /// Logs a flow as usual.
+    UsualLog,
     /// Changes a flow's retry policy in these fields; without any, the flow's own policy is in force again.
     Retry(Map<String, Value>),
 }
@@ -63,6 +73,8 @@ impl fmt::Display for Turn {
             Turn::Resume => "resumed",
             Turn::SafeMode { .. } => "safe mode",
             Turn::Normal => "safe mode off",
+            Turn::Log { level, .. } => return write!(f, "log level {}", level.as_str()),
+            Turn::UsualLog => "log level as usual",
             Turn::Retry(change) if change.is_empty() => "policy taken back",
             Turn::Retry(_) => "policy",
         })

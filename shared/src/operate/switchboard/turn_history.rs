@@ -5,12 +5,17 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, Turn};
 use crate::base::time::Timestamp;
 use crate::ledger::SignOff;
+use crate::operate::log::LogLevel;
 
 /// The number of turns that a board keeps. With them a board still costs one read unit, unless the reasons are
 /// long.
 const REMEMBERED: usize = 8;
 
-/// A turn that is kept for the record. Nothing depends on it, so a reader may know only a part of it.
+/// The number of turns that a board keeps at most: a level of the log that is still in force outlasts the others.
+const MOST: usize = 2 * REMEMBERED;
+
+/// A turn that is kept for the record. Nothing that is done for an event depends on it, so a reader may know only a part
+/// of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turned {
     /// The moment of the turn.
@@ -23,11 +28,32 @@ pub struct Turned {
     pub by: String,
     /// The operator's reason.
     pub why: String,
+    /// The level of the flow's log from this turn on.
+    ///
+    /// It stands here, and not among the switches, because an older version that finds a switch which it does not know
+    /// pauses what it names. Of this record it reads the part that it knows, and drops the rest when it turns a switch
+    /// itself: then the log is as usual again, and nothing else changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<FlowLog>,
+}
+
+/// A flow's level of the log, until a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowLog {
+    /// The level.
+    pub level: LogLevel,
+    /// The moment from which on the log is as usual.
+    pub until: Timestamp,
 }
 
 impl Turned {
     pub(super) fn new(turn: &Turn, of: &Subject, sign_off: SignOff<'_>, at: Timestamp) -> Self {
-        Self { at, what: turn.to_string(), of: of.clone(), by: sign_off.by.into(), why: sign_off.why.into() }
+        let log = match turn {
+            Turn::Log { level, until } => Some(FlowLog { level: *level, until: *until }),
+            Turn::UsualLog => Some(FlowLog { level: LogLevel::Info, until: at }),
+            _ => None,
+        };
+        Self { at, what: turn.to_string(), of: of.clone(), by: sign_off.by.into(), why: sign_off.why.into(), log }
     }
 
     fn repeats(&self, earlier: &Turned) -> bool {
@@ -42,8 +68,13 @@ impl Turned {
 /// overtaken, and then be reported as lost: the turn is made again, and still stands once.
 pub(super) fn remember(turned: &mut Vec<Turned>, newest: Turned) {
     turned.retain(|earlier| !newest.repeats(earlier));
+    let now = newest.at;
     turned.insert(0, newest);
-    turned.truncate(REMEMBERED);
+    let mut place = 0;
+    turned.retain(|turned| {
+        place += 1;
+        place <= REMEMBERED || (place <= MOST && turned.log.is_some_and(|log| log.until > now))
+    });
 }
 
 #[cfg(test)]
@@ -61,6 +92,18 @@ mod tests {
         (1..=9).for_each(|n| remember(&mut turned, said(&format!("reason {n}"), n)));
         let expected: Vec<Turned> = (2..=9).rev().map(|n| said(&format!("reason {n}"), n)).collect();
         assert_eq!(turned, expected);
+    }
+
+    #[test]
+    fn a_level_of_the_log_that_is_in_force_outlasts_other_turns() {
+        let mut turned = Vec::new();
+        let log = Turn::Log { level: LogLevel::Debug, until: Timestamp::from_secs(100) };
+        let sign_off = SignOff { by: "ada", why: "look" };
+        remember(&mut turned, Turned::new(&log, &Subject::Flow("leads".into()), sign_off, Timestamp::from_secs(0)));
+        (1..=50).for_each(|n| remember(&mut turned, said(&format!("reason {n}"), n)));
+        assert_eq!((turned.len(), turned.iter().filter(|turned| turned.log.is_some()).count()), (9, 1));
+        remember(&mut turned, said("reason 101", 101));
+        assert_eq!((turned.len(), turned.iter().filter(|turned| turned.log.is_some()).count()), (8, 0));
     }
 
     #[test]

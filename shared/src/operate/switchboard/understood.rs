@@ -115,6 +115,24 @@ mod tests {
         }
     }
 
+    /// The version before this one read turns with these fields, and left out others.
+    #[test]
+    fn an_older_version_does_not_stand_still_for_a_level_of_the_log() {
+        #[derive(serde::Deserialize)]
+        struct Earlier {
+            #[expect(dead_code, reason = "it is read, and that is all")]
+            what: String,
+        }
+        let text = r#"{"turned": [{"at": 0, "what": "log level debug", "of": {"flow": "leads"}, "by": "ada", "why": "look",
+            "log": {"level": "debug", "until": 1900000000000}}]}"#;
+        let (board, unknown) = understood(text).expect("a board");
+        assert_eq!((unknown, board.paused_flow("leads", NOW)), (Vec::new(), None));
+        assert!(board.log_level("leads", NOW).is_some());
+        let fields: Map<String, Value> = serde_json::from_str(text).expect("an object");
+        assert_eq!(fields.keys().collect::<Vec<_>>(), ["turned"], "no switch is among the switches");
+        assert!(read::<Vec<Earlier>>(fields["turned"].clone()).is_some());
+    }
+
     #[test]
     fn a_text_that_is_no_board_is_bad() {
         for text in ["", "[]", "5", "max_attempts = 9"] {
