@@ -151,9 +151,14 @@ fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
         assert!(properties.get("TableName").or(properties.get("QueueName")).is_none(), "{name} takes any name's place");
     }
     let all = template.at("/Resources").as_object().expect("resources").iter();
-    let retained = all.filter(|(_, resource)| resource["DeletionPolicy"].as_str().is_some_and(|policy| policy != "Delete"));
+    let retained =
+        all.filter(|(_, resource)| resource["DeletionPolicy"].as_str().is_some_and(|policy| policy != "Delete"));
     assert_eq!(retained.count(), kept.len());
-    assert_eq!(template.at("/Parameters/DeletionProtection/Default"), "false", "a roll-back could not delete the tables");
+    assert_eq!(
+        template.at("/Parameters/DeletionProtection/Default"),
+        "false",
+        "a roll-back could not delete the tables"
+    );
 }
 
 /// Two stacks in one account share no name but that of their template.

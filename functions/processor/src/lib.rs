@@ -57,5 +57,5 @@ mod ended;
 pub use batch::{handle, process_batch};
 pub use ends::most_receives;
 pub use message::process;
-pub use times::{Times, tell_wrong_times};
+pub use times::tell_wrong_times;
 pub use work::{MessageFate, Processor, ToldOnce, tell_misfits};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use processor::{Processor, Times, handle, tell_misfits, tell_wrong_times};
+use processor::{Processor, handle, tell_misfits, tell_wrong_times};
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
     DynamoPressure, DynamoTokens, LambdaFunctions, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
@@ -84,7 +84,7 @@ async fn main() -> Result<(), Error> {
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
     };
-    tell_wrong_times(Times { timeout, lease, visibility });
+    tell_wrong_times(processor, visibility);
     tell_misfits(processor);
     run(service_fn(async |batch: LambdaEvent<SqsEvent>| {
         let deadline = Timestamp::from_millis(batch.context.deadline.try_into().unwrap_or(i64::MAX));

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
+use shared::operate::metric::{Fact, WorkUnit};
 use tracing::error;
+
+use crate::work::Processor;
 
 /// The times of the processor and of its queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
-    /// The longest time of an invocation.
-    pub timeout: Duration,
-    /// The length of a lease.
-    pub lease: Duration,
-    /// How long the queue withholds a message that a worker has received.
-    pub visibility: Duration,
+struct Times {
+    timeout: Duration,
+    lease: Duration,
+    visibility: Duration,
 }
 
 impl Times {
     /// What is wrong with the times, in one sentence. A deploy keeps the parameters that it does not name, so one that
     /// was changed may not fit another that was not.
-    pub fn mistake(self) -> Option<String> {
+    fn mistake(self) -> Option<String> {
         let Times { timeout, lease, visibility } = self;
         let [timeout, lease, visibility] = [timeout, lease, visibility].map(|time| time.as_secs());
         (timeout >= lease || lease > visibility || visibility < 6 * timeout).then(|| {
@@ -33,9 +33,11 @@ impl Times {
 
 /// Tells, at the start, of times that do not fit. The processor goes on: the ledger fences off a worker that outlived
 /// its lease, but its event may be parked for a doubt that was not needed.
-pub fn tell_wrong_times(times: Times) {
-    if let Some(mistake) = times.mistake() {
+pub fn tell_wrong_times(processor: &Processor, visibility: Duration) {
+    let Processor { timeout, lease, .. } = *processor;
+    if let Some(mistake) = (Times { timeout, lease, visibility }).mistake() {
         error!(%mistake, "the deployed times do not fit one another");
+        WorkUnit::new(&*processor.metrics).count(&Fact::Misconfigured);
     }
 }
 

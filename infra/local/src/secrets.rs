@@ -11,8 +11,8 @@ use serde_json::json;
 use shared::flows::Flows;
 
 use crate::aws::Endpoint;
-use crate::deploy::STACK;
 use crate::demo_signing_secret::DemoSigningSecret;
+use crate::deploy::STACK;
 use crate::partner_secrets::secret_for;
 
 /// The file in the state folder that keeps the key of all sources.

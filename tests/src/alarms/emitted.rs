@@ -2,81 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use shared::operate::metric::{Dimension, Metric};
+
 use super::definition::{QuerySource, alarms};
 use super::insights::{self, InsightsQuery};
 use super::series::{AlarmMetric, OURS};
 use crate::dashboards::drawn;
 
-/// What the functions count: a metric, and each set of its dimensions.
-const EMITTED: [(&str, &[&str]); 59] = [
-    ("Accepted", &["Source", ""]),
-    ("Duplicates", &["Source", ""]),
-    ("Rejected", &["Source Reason", "Reason", ""]),
-    ("IntakeTime", &[""]),
-    ("VerifyTime", &[""]),
-    ("RateTime", &[""]),
-    ("AdmitTime", &[""]),
-    ("SendTime", &[""]),
-    ("InvalidParked", &["Flow", ""]),
-    ("EventsSettled", &["Flow State", "State"]),
-    ("TimeToSettled", &["Flow State", ""]),
-    ("Attempts", &["Flow", ""]),
-    ("Effects", &["Flow", ""]),
-    ("ProtectedEffects", &["Flow", ""]),
-    ("Retries", &["Flow", ""]),
-    ("Deferrals", &["Flow Why", "Why"]),
-    ("Waits", &["Flow Why", "Why"]),
-    ("ApprovalsAsked", &["Flow", ""]),
-    ("Blocked", &["Flow Guard", "Guard"]),
-    ("PartnerCalls", &["Integration Outcome", "Integration", ""]),
-    ("PartnerLatency", &["Integration"]),
-    ("PartnerFailures", &["Integration", ""]),
-    ("CredentialsRejected", &["Integration", ""]),
-    ("BreakerOpened", &["Integration", ""]),
-    ("BreakerClosed", &["Integration", ""]),
-    ("BudgetExhausted", &["Flow", ""]),
-    ("UnknownOutcomes", &["Flow", ""]),
-    ("DeadLetters", &["Flow Reason", "Reason", ""]),
-    ("ReplaysDead", &["Flow Reason", "Reason", ""]),
-    ("SloGood", &["Flow", ""]),
-    ("SloBad", &["Flow", ""]),
-    ("ReplaysSettled", &[""]),
-    ("UnreadableRows", &[""]),
-    ("PayloadsNotKept", &[""]),
-    ("BadSwitchboard", &[""]),
-    ("NewerFormat", &[""]),
-    ("StoodStill", &[""]),
-    ("WorkerPanics", &[""]),
-    ("TimeoutTooLong", &["Integration"]),
-    ("ConfigurationWrong", &[""]),
-    ("Parked", &["Reason"]),
-    ("ParkedNow", &[""]),
-    ("WaitingNow", &[""]),
-    ("AwaitingApprovalNow", &[""]),
-    ("OldestParkedAge", &[""]),
-    ("OldestWaitingOverdue", &[""]),
-    ("Replayed", &[""]),
-    ("ReplaysSkipped", &[""]),
-    ("ReplaysFailed", &[""]),
-    ("TimeToReplay", &[""]),
-    ("ReplayedWithinADay", &[""]),
-    ("ReplayedLater", &[""]),
-    ("TimeToSignal", &[""]),
-    ("BatchesOpen", &[""]),
-    ("BatchesStalled", &[""]),
-    ("ScheduleRan", &[""]),
-    ("WakeRan", &[""]),
-    ("Woken", &[""]),
-    // `ledgerline deploying` counts it.
-    ("Deploying", &[""]),
-];
+/// What `ledgerline deploying` counts. All others are in the functions' catalogue.
+const BY_THE_COMMAND: &str = "Deploying";
 
 /// A metric of ours and its dimensions, in one order.
 type Named = (String, BTreeSet<String>);
 
 fn emitted() -> BTreeSet<Named> {
-    let sets = EMITTED.iter().flat_map(|(name, sets)| sets.iter().map(move |set| (*name, *set)));
-    sets.map(|(name, set)| (name.to_owned(), set.split_whitespace().map(str::to_owned).collect())).collect()
+    let sets = Metric::ALL.iter().flat_map(|metric| metric.sets().iter().map(move |set| (metric.name(), *set)));
+    let named =
+        |(name, set): (&str, &[Dimension])| (name.to_owned(), set.iter().map(|key| key.name().to_owned()).collect());
+    sets.chain([(BY_THE_COMMAND, &[][..])]).map(named).collect()
 }
 
 /// What the alarms look at.

@@ -155,14 +155,16 @@ async fn no_type_that_holds_what_people_wrote_prints_it() {
 
 /// The name of some function.
 fn function() -> shared::flows::FunctionName {
-    let integrations = "score: {invoke: ledgerline-team-score}";
+    let integrations = "score: {invoke: ledgerline-team-score, timeout: 2s}";
     let files = [("integrations.yaml", integrations)].map(|(path, text)| File { path: path.into(), text: text.into() });
     let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
     flows.integration("score").and_then(|score| score.function.clone()).expect("a function")
 }
 
 /// Types that derive `Debug` although they hold a JSON value: what it is, and why that is no person's.
-const NOTHING_OF_PEOPLE: [(&str, &str); 4] = [
+const NOTHING_OF_PEOPLE: [(&str, &str); 6] = [
+    ("BadContact", "it names what is wrong, and no value"),
+    ("Operation", "an operator's change of a policy; what is a person's in it is masked"),
     ("Judgement", "the facts of a guard, which name no person"),
     ("Turn", "an operator's change of a policy"),
     ("Switches", "an operator's change of a policy"),

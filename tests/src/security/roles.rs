@@ -122,7 +122,8 @@ fn the_processor_invokes_only_functions_that_the_pattern_names_and_none_of_ours(
 #[test]
 fn a_key_of_the_teams_own_decrypts_for_exactly_the_readers() {
     let template = Template::read();
-    let mut policies: Vec<_> = template.resources("AWS::IAM::Policy").into_iter().map(|(name, _)| name.as_str()).collect();
+    let mut policies: Vec<_> =
+        template.resources("AWS::IAM::Policy").into_iter().map(|(name, _)| name.as_str()).collect();
     policies.sort_unstable();
     assert_eq!(policies, ["IntakeSecretsKeyPolicy", "ProcessorSecretsKeyPolicy", "TeamFunctionsPolicy"]);
     for (policy, role, paths) in [
@@ -132,7 +133,8 @@ fn a_key_of_the_teams_own_decrypts_for_exactly_the_readers() {
         let policy = template.at(&format!("/Resources/{policy}"));
         assert_eq!(policy["Condition"], "SecretsHaveAKey");
         assert_eq!(policy["Properties"]["Roles"], serde_json::json!([role]));
-        let [statement] = policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements").as_slice()
+        let [statement] =
+            policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements").as_slice()
         else {
             panic!("one statement: {policy}")
         };
