@@ -146,6 +146,9 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 async fn settle(work: &Work<'_>, flow: Option<&Flow>, mut lease: Lease, permits: Permits) -> MessageFate {
     // However this lease is closed, the next claim could not tell any more until when a lost worker may have called.
     lease.date_lost_intents();
+    if flow.is_some() {
+        lease.find_flow();
+    }
     let ended = match flow {
         Some(flow) => match work.misfit(flow) {
             // It would come back for ever: no invocation has time for its call.
@@ -164,8 +167,8 @@ async fn settle(work: &Work<'_>, flow: Option<&Flow>, mut lease: Lease, permits:
     })
 }
 
-/// How long an event waits for a version of the code that has its flow, counted from its acceptance or its replay. A
-/// deploy and its roll-back take less.
+/// How long an event waits for a version of the code that has its flow, counted from its first claim by one that has not,
+/// since the last by one that has. A deploy and its roll-back take less.
 const UNKNOWN_FLOW_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// How long an event waits at least before it is tried again in the hope of another version.
@@ -174,7 +177,7 @@ const UNKNOWN_FLOW_WAIT: Duration = Duration::from_secs(30);
 /// Defers an event whose flow this version does not have: a newer container may have it. An event that has waited for
 /// [`UNKNOWN_FLOW_PATIENCE`] is parked, for its flow is gone.
 async fn wait_for_flow(work: &Work<'_>, mut lease: Lease) -> Result<MessageFate, WriteError> {
-    let waited = work.now().since(lease.row().queued_at);
+    let waited = lease.miss_flow(work.now());
     if waited < UNKNOWN_FLOW_PATIENCE {
         let deferral = Deferral { after: UNKNOWN_FLOW_WAIT, why: DeferralReason::UnknownFlow };
         lease.withdraw_intents();

@@ -181,6 +181,19 @@ impl Lease {
         row.date_intents(*until, |id| !intended.contains(id));
     }
 
+    /// Notes that this version of the code does not have the event's flow, and returns for how long none has had it. A
+    /// worker that was lost may have had it. It is written with whatever is written next.
+    pub fn miss_flow(&mut self, now: Timestamp) -> Duration {
+        let since = self.row.flow_unknown_since.filter(|_| self.lost_until.is_none()).unwrap_or(now);
+        self.row.flow_unknown_since = Some(since);
+        now.since(since)
+    }
+
+    /// Notes that this version of the code has the event's flow. It is written with whatever is written next.
+    pub fn find_flow(&mut self) {
+        self.row.flow_unknown_since = None;
+    }
+
     /// Records the intent to call an effect. A doubt about an earlier call stays until a call is done.
     pub fn intend(&mut self, effect: &Effect, now: Timestamp) {
         let attempts = self.attempts(effect) + 1;

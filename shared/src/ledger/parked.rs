@@ -230,6 +230,7 @@ impl Row {
         }
         // It has lost its place, and begins anew.
         (self.wake, self.wait, self.place) = (0, None, None);
+        self.flow_unknown_since = None;
     }
 
     /// The row with an operator's verdict on an effect that must have these `required` results. The row stays dead: a

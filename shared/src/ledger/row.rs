@@ -118,6 +118,9 @@ pub struct Row {
     pub replay: u32,
     /// The moment when the event was accepted or last replayed: its age counts from here.
     pub queued_at: Timestamp,
+    /// The moment since which no version of the code that claimed the event has had its flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_unknown_since: Option<Timestamp>,
     /// The history of the event, in order.
     pub history: Vec<Moment>,
     /// The end of the row's life, in seconds since the Unix epoch.
@@ -316,6 +319,7 @@ impl Row {
             death: None,
             replay: event.replay,
             queued_at: now,
+            flow_unknown_since: None,
             history: vec![Moment { at: now, what: "accepted".into() }],
             expires_at: (now + UNSETTLED_RETENTION).secs(),
             key_until: None,

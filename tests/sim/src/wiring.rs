@@ -154,10 +154,18 @@ impl ContainerStart {
         }
     }
 
+    fn flow_names(&self) -> Arc<BTreeSet<String>> {
+        Arc::new(self.version.flows.all().map(|flow| flow.name.clone()).collect())
+    }
+
     fn ports(&self) -> ContainerPorts {
         let (seat, models) = (&self.seat, &self.models);
-        let ledger =
-            SimLedger { seat: seat.clone(), ledger: models.ledger.in_format(self.format), rules: self.mutation.rules };
+        let ledger = SimLedger {
+            seat: seat.clone(),
+            ledger: models.ledger.in_format(self.format),
+            rules: self.mutation.rules,
+            flows: self.flow_names(),
+        };
         let queue = SimQueue { seat: seat.clone(), queue: models.events.clone() };
         let tables = self.tables();
         let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone() };

@@ -19,6 +19,7 @@ use shared::operate::switchboard::Board;
 use super::world::World;
 use crate::fixtures::{by_ada, lead};
 
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A flow for leads with these effects, each `id`, or `id was old`. Every one of them returns what it made.
@@ -262,6 +263,31 @@ async fn an_event_whose_flow_is_not_there_waits_an_hour_for_it_and_is_parked_the
     let row = world.row(&id).await;
     assert_eq!(row.death.map(|death| death.reason), Some(Reason::UnknownFlow));
     assert!(world.clock.now().since(row.queued_at) >= HOUR);
+}
+
+/// An event that is an hour old, or has waited longer than that, is met by an older container for the first time.
+#[tokio::test]
+async fn an_event_of_any_age_waits_for_its_flow_when_an_older_container_meets_it() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        if matches!(stage, Stage::Parked | Stage::InABatch) {
+            handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+        }
+        for _ in 0..2 {
+            world.clock.advance(2 * HOUR);
+            deploy(&mut world, &without_flows());
+            world.poll().await;
+            assert_eq!(world.row(&id).await.state, State::Retrying, "{stage:?}: {:?}", world.story(&id).await);
+            // A newer container has it in between, and its partner wants to be asked later.
+            deploy(&mut world, &flows_of(&["a", "b"]));
+            world.partners.script(vec![Script::RetryAfter(429, "600")]);
+            world.clock.advance(MINUTE);
+            world.poll().await;
+            assert_eq!(world.row(&id).await.flow_unknown_since, None, "{stage:?}");
+        }
+        world.drain().await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+    }
 }
 
 /// A version that has no flow for leads.

@@ -113,7 +113,7 @@ const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history
 const PAGE: usize = 200;
 
 /// The row's attributes that a transition may remove.
-const REMOVABLE: [&str; 17] = [
+const REMOVABLE: [&str; 18] = [
     "lease_until",
     "holder",
     "retry_at",
@@ -126,6 +126,7 @@ const REMOVABLE: [&str; 17] = [
     "death",
     "replay",
     "key_until",
+    "flow_unknown_since",
     "wake",
     "wait",
     "place",

@@ -36,7 +36,7 @@ use shared::model::{ModelContacts, ModelLatest, ModelLedger, RowChange};
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
 use crate::timeline::Who;
-use versions::{keeps_newer, waited_for_flow};
+use versions::keeps_newer;
 
 /// No effect is applied twice at its partner, whatever its guarantee.
 pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
@@ -212,6 +212,8 @@ struct Known {
     planned_variant: Option<String>,
     /// Whether an effect happened, as operators said.
     verdicts: BTreeMap<String, bool>,
+    /// When a worker without its flow first claimed it, since one that has the flow did.
+    flow_missed_at: Option<Timestamp>,
     /// When its row was last written.
     written_at: Option<Timestamp>,
     /// The effects whose last answer was that our credentials are wrong, with the epoch of the worker that heard it
@@ -317,7 +319,7 @@ impl Oracle {
             report(scheduler, self.keeps_what_was_called(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
             report(scheduler, keeps_newer(&change));
-            report(scheduler, waited_for_flow(&change, scheduler.now()));
+            report(scheduler, self.waited_for_flow(&change, scheduler.now()));
         }
     }
 

@@ -24,20 +24,32 @@ pub(super) fn keeps_newer(change: &RowChange) -> Result<(), BrokenInvariant> {
     Ok(())
 }
 
-/// A row is written. If its flow is said to be unknown, it was so for an hour.
-pub(super) fn waited_for_flow(change: &RowChange, now: Timestamp) -> Result<(), BrokenInvariant> {
-    let RowChange { before: Some(before), after, .. } = change else { return Ok(()) };
-    let unknown = after.death.as_ref().is_some_and(|death| death.reason == Reason::UnknownFlow);
-    let died = unknown && after.state == State::Dead && before.state != State::Dead;
-    let waited = now.since(before.queued_at);
-    if died && waited + CLOCKS < PATIENCE {
-        let seen = format!("{} is given up on after {waited:?}, and a newer version may have its flow", after.id);
-        return Err(violated(FLOW_WAITED_FOR, seen));
-    }
-    Ok(())
-}
-
 impl Oracle {
+    /// A worker has won a claim, and its version has the event's flow or not.
+    pub(crate) fn won(&self, event: &EventId, has_flow: bool, now: Timestamp) {
+        let mut seen = self.seen();
+        let known = seen.events.entry(event.clone()).or_default();
+        known.flow_missed_at = if has_flow { None } else { known.flow_missed_at.or(Some(now)) };
+    }
+
+    /// A row is written. If its flow is said to be unknown, it was so for an hour.
+    pub(super) fn waited_for_flow(&self, change: &RowChange, now: Timestamp) -> Result<(), BrokenInvariant> {
+        let RowChange { before: Some(before), after, .. } = change else { return Ok(()) };
+        let unknown = after.death.as_ref().is_some_and(|death| death.reason == Reason::UnknownFlow);
+        let died = unknown && after.state == State::Dead && before.state != State::Dead;
+        let mut seen = self.seen();
+        let known = seen.events.entry(after.id.clone()).or_default();
+        if after.replay > before.replay {
+            known.flow_missed_at = None;
+        }
+        let waited = known.flow_missed_at.map(|at| now.since(at)).unwrap_or_default();
+        if died && waited + CLOCKS < PATIENCE {
+            let seen = format!("{} is given up on after {waited:?}, and a newer version may have its flow", after.id);
+            return Err(violated(FLOW_WAITED_FOR, seen));
+        }
+        Ok(())
+    }
+
     /// A call arrives. What it asks for was not asked for under another name of its effect.
     pub(super) fn is_under_one_name(
         &self,

@@ -1,5 +1,8 @@
 //! The ledger, one step at a time.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::executor::block_on;
 use shared::arrival::event::Event;
@@ -23,6 +26,8 @@ pub(crate) struct SimLedger {
     pub(crate) seat: Seat,
     pub(crate) ledger: ModelLedger,
     pub(crate) rules: RowRules,
+    /// The flows of the container's version.
+    pub(crate) flows: Arc<BTreeSet<String>>,
 }
 
 impl SimLedger {
@@ -69,6 +74,10 @@ impl Claims for SimLedger {
         let repeated = !self.seat.scheduler.healed() && self.seat.scheduler.happens(LATE_ANSWERS);
         let act = async {
             let first = self.ledger.claim(id, claim).await;
+            if let Ok(Ok(lease)) = &first {
+                let row = lease.row();
+                self.seat.oracle.won(id, self.flows.contains(&row.flow), self.seat.scheduler.now());
+            }
             if !repeated {
                 return first;
             }

@@ -147,7 +147,7 @@ pub(super) fn impatient(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Cla
         Box::pin(async move {
             let before = ledger.get(id).filter(|row| row.flow == "removed");
             let claimed = claims.claim(id, claim).await?;
-            let waited = |row: Row| Row { queued_at: claim.now - Duration::from_secs(3600), ..row };
+            let waited = |row: Row| Row { flow_unknown_since: Some(claim.now - Duration::from_secs(3600)), ..row };
             Ok(claimed.map(|lease| before.map_or(lease, |row| Lease::won(waited(row), claim))))
         })
     })
