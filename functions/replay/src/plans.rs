@@ -162,11 +162,13 @@ fn plan_of_event(
     let flow = replay.flows.flow(&row.flow);
     let held_back = held_back.or_else(|| flow.is_none().then(|| unknown_flow(&row.flow)));
     let plan = flow.zip(event.as_ref()).map(|(flow, event)| Plan::of(flow, event, &row));
+    // What waits goes on by a wake, which is no replay: it does all that is deployed.
+    let is_woken_with_it = row.state == State::Waiting && (row.replay == 0 || row.with_new);
     let effects = flow.into_iter().flat_map(|flow| &flow.effects);
     let steps = plan.iter().flat_map(|plan| &plan.steps);
     let fates = effects.zip(steps).map(|(effect, step)| match step.fate {
         Fate::Run if is_beyond_asking(replay, &row, effect) => (&effect.id, Fate::Unknown),
-        Fate::New if with_new => (&effect.id, Fate::Run),
+        Fate::New if with_new || is_woken_with_it => (&effect.id, Fate::Run),
         fate => (&effect.id, fate),
     });
     let unknown = fates.clone().find(|(_, fate)| *fate == Fate::Unknown).map(|(effect, _)| effect);

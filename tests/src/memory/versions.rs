@@ -93,13 +93,21 @@ enum Stage {
     Queued,
     /// Its first effect is done, its second failed and is tried again.
     Retrying,
+    /// Its first effect is done, and it has left the queue because its flow is paused.
+    Waiting,
     /// Its first effect is done, and the event is parked.
     Parked,
     /// The same, and a batch has begun.
     InABatch,
 }
 
-const STAGES: [Stage; 4] = [Stage::Queued, Stage::Retrying, Stage::Parked, Stage::InABatch];
+const STAGES: [Stage; 5] = [Stage::Queued, Stage::Retrying, Stage::Waiting, Stage::Parked, Stage::InABatch];
+
+impl Stage {
+    fn is_parked(self) -> bool {
+        matches!(self, Stage::Parked | Stage::InABatch)
+    }
+}
 
 /// A world of the flow `a`, `b`, with one event that has come so far.
 async fn world_at(stage: Stage) -> (World, EventId) {
@@ -110,6 +118,17 @@ async fn world_at(stage: Stage) -> (World, EventId) {
         Stage::Retrying => {
             world.partners.script(vec![done(), Script::Status(429)]);
             world.poll().await;
+        }
+        Stage::Waiting => {
+            world.partners.script(vec![done(), Script::Status(429)]);
+            world.poll().await;
+            let paused = by_ada(json!({"op": "pause", "flow": "lead-routing", "for": "10m"}));
+            handle(&world.replay, paused).await;
+            for _ in 0..3 {
+                world.clock.advance(Duration::from_secs(70));
+                world.poll().await;
+            }
+            assert_eq!(world.row(&id).await.state, State::Waiting, "{:?}", world.story(&id).await);
         }
         Stage::Parked | Stage::InABatch => {
             world.partners.script(vec![done(), Script::Status(400)]);
@@ -124,10 +143,15 @@ async fn world_at(stage: Stage) -> (World, EventId) {
     (world, id)
 }
 
-/// Brings the event on: an operator replays what is parked, and the lane works on what is in a batch.
-async fn go_on(world: &World, id: &EventId, stage: Stage) {
+/// Sets the event going: an operator replays what is parked, the lane works on what is in a batch, and what waits is woken
+/// when its pause is over.
+async fn set_going(world: &World, id: &EventId, stage: Stage) {
     match stage {
-        Stage::Queued | Stage::Retrying => (),
+        Stage::Queued | Stage::Retrying => world.clock.advance(Duration::from_secs(10)),
+        Stage::Waiting => {
+            world.clock.advance(10 * MINUTE);
+            assert_eq!(world.wake().await, 1);
+        }
         Stage::Parked => {
             let replayed = handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
             assert_eq!(replayed["state"], "queued", "{replayed}");
@@ -139,41 +163,111 @@ async fn go_on(world: &World, id: &EventId, stage: Stage) {
             }
         }
     }
+}
+
+/// Brings the event to its end.
+async fn go_on(world: &World, id: &EventId, stage: Stage) {
+    set_going(world, id, stage).await;
     world.drain().await;
 }
 
-async fn fates(world: &World, id: &EventId, with_new: bool) -> Value {
+/// What a plan says of the event: the fate of each effect, and why it would not be replayed.
+async fn plan_of(world: &World, id: &EventId, with_new: bool) -> (Value, String) {
     let plan = handle(&world.replay, json!({"op": "plan", "ids": [id], "with_new": with_new})).await;
     let steps = plan["events"][0]["steps"].as_array().cloned().unwrap_or_default();
-    steps.iter().map(|step| json!([step["effect"], step["fate"]])).collect()
+    let fates = steps.iter().map(|step| json!([step["effect"], step["fate"]])).collect();
+    (fates, plan["events"][0]["blocked"].as_str().unwrap_or_default().to_owned())
+}
+
+async fn fates(world: &World, id: &EventId, with_new: bool) -> Value {
+    plan_of(world, id, with_new).await.0
+}
+
+/// A plan says what becomes of each effect of an event whose payload is kept, and replays only what is parked.
+async fn assert_planned(world: &World, id: &EventId, stage: Stage, expected: Value) {
+    let (fates, blocked) = plan_of(world, id, false).await;
+    let on_queue = matches!(stage, Stage::Queued | Stage::Retrying);
+    assert_eq!(fates, if on_queue { json!([]) } else { expected }, "{stage:?}");
+    let state = world.row(id).await.state.as_str();
+    let says_why = blocked.contains(&format!("is {state}, not dead"));
+    assert!(if stage.is_parked() { blocked.is_empty() } else { says_why }, "{stage:?}: {blocked}");
 }
 
 #[tokio::test]
-async fn a_renamed_effect_keeps_its_past_and_its_key_in_every_stage_and_over_a_roll_back() {
+async fn a_renamed_effect_keeps_its_past_and_its_key_in_every_stage() {
     for stage in STAGES {
         let (mut world, id) = world_at(stage).await;
         let before = keys(&world);
         deploy(&mut world, &flows_of(&["contact was a", "b"]));
-        if matches!(stage, Stage::Parked | Stage::InABatch) {
-            assert_eq!(fates(&world, &id, false).await, json!([["contact", "skip"], ["b", "run"]]), "{stage:?}");
-        }
+        assert_planned(&world, &id, stage, json!([["contact", "skip"], ["b", "run"]])).await;
         go_on(&world, &id, stage).await;
         assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
         let new: Vec<String> = keys(&world).split_off(before.len());
         let expected: &[&str] = if stage == Stage::Queued { &["a", "b"] } else { &["b"] };
         assert_eq!(new, expected, "{stage:?}: the partner knows the effect by its first name");
     }
-    // The new version does the effect, and the old one finds it.
-    let (mut world, id) = world_at(Stage::Queued).await;
-    deploy(&mut world, &flows_of(&["contact was a", "b"]));
-    world.partners.script(vec![done(), Script::Status(429)]);
-    world.poll().await;
-    deploy(&mut world, &flows_of(&["a", "b"]));
-    world.drain().await;
-    assert_eq!(
-        (world.row(&id).await.state, keys(&world)),
-        (State::Succeeded, ["a", "b", "b"].map(str::to_owned).into())
-    );
+}
+
+/// The new version tries what is next, and is rolled back: the old one finds what was done, and goes on.
+#[tokio::test]
+async fn an_event_goes_on_over_a_roll_back_in_every_stage() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        let before = keys(&world).len();
+        deploy(&mut world, &flows_of(&["contact was a", "b", "c"]));
+        let first = stage == Stage::Queued;
+        world.partners.script(first.then(done).into_iter().chain([Script::Status(429)]));
+        set_going(&world, &id, stage).await;
+        world.poll().await;
+        assert_eq!(world.row(&id).await.state, State::Retrying, "{stage:?}: {:?}", world.story(&id).await);
+        deploy(&mut world, &flows_of(&["a", "b"]));
+        assert_planned(&world, &id, Stage::Retrying, json!([])).await;
+        world.drain().await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+        let new = keys(&world).split_off(before).concat();
+        assert_eq!(new, if first { "abb" } else { "bb" }, "{stage:?}: nothing is done twice");
+    }
+}
+
+/// A first try does what is deployed; a replay does what the flow had when it accepted the event.
+#[tokio::test]
+async fn an_effect_that_is_added_is_done_in_every_stage_but_by_a_replay() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        deploy(&mut world, &flows_of(&["a", "b", "c"]));
+        let planned = if stage.is_parked() { "new" } else { "run" };
+        assert_planned(&world, &id, stage, json!([["a", "skip"], ["b", "run"], ["c", planned]])).await;
+        go_on(&world, &id, stage).await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+        let expected = match stage {
+            Stage::Queued => "abc",
+            Stage::Retrying | Stage::Waiting => "abbc",
+            Stage::Parked | Stage::InABatch => "abb",
+        };
+        assert_eq!(keys(&world).concat(), expected, "{stage:?}");
+    }
+}
+
+/// Containers that do not have the flow yet take its messages for a while.
+#[tokio::test]
+async fn a_flow_that_is_added_finds_its_events_in_every_stage() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        let before = keys(&world).len();
+        set_going(&world, &id, stage).await;
+        for _ in 0..4 {
+            deploy(&mut world, &without_flows());
+            world.poll().await;
+            let (_, blocked) = plan_of(&world, &id, false).await;
+            assert!(blocked.contains("retrying, not dead"), "{stage:?}: {blocked}");
+            world.clock.advance(10 * MINUTE);
+        }
+        deploy(&mut world, &flows_of(&["a", "b"]));
+        world.drain().await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+        let new = keys(&world).split_off(before).concat();
+        assert_eq!(new, if stage == Stage::Queued { "ab" } else { "b" }, "{stage:?}");
+    }
 }
 
 #[tokio::test]
@@ -204,14 +298,6 @@ async fn without_was_a_renamed_effect_is_a_new_one_and_a_replay_does_not_do_it_u
     assert_eq!(handle(&world.replay, told).await["state"], "queued");
     world.drain().await;
     assert_eq!(keys(&world).concat(), "abcontactb");
-    // A first try does what is deployed.
-    for stage in [Stage::Queued, Stage::Retrying] {
-        let (mut world, id) = world_at(stage).await;
-        deploy(&mut world, &flows_of(&["a", "b", "c"]));
-        world.drain().await;
-        assert_eq!(world.row(&id).await.state, State::Succeeded);
-        assert!(keys(&world).ends_with(&["c".to_owned()]), "{stage:?}: {:?}", keys(&world));
-    }
 }
 
 #[tokio::test]
@@ -234,17 +320,19 @@ async fn an_event_whose_flow_is_not_there_waits_an_hour_for_it_and_is_parked_the
         let (mut world, id) = world_at(stage).await;
         let known = flows_of(&["a", "b"]);
         deploy(&mut world, &without_flows());
-        if matches!(stage, Stage::Parked | Stage::InABatch) {
-            let plan = handle(&world.replay, json!({"op": "plan", "ids": [id]})).await;
-            let blocked = plan["events"][0]["blocked"].as_str().unwrap_or_default().to_owned();
-            assert!(blocked.contains("there is no flow `lead-routing`"), "{plan}");
+        if stage.is_parked() {
+            let (_, blocked) = plan_of(&world, &id, false).await;
+            assert!(blocked.contains("there is no flow `lead-routing`"), "{blocked}");
+        }
+        if stage == Stage::Waiting {
+            set_going(&world, &id, stage).await;
         }
         if stage == Stage::InABatch {
             // The lane does not know its partners' rates, and leaves it where it is.
             world.park().await;
             assert_eq!((world.row(&id).await.state, world.events.depth()), (State::Dead, 0));
         }
-        if matches!(stage, Stage::Parked | Stage::InABatch) {
+        if stage.is_parked() {
             handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
         }
         let since = world.clock.now();
@@ -270,8 +358,11 @@ async fn an_event_whose_flow_is_not_there_waits_an_hour_for_it_and_is_parked_the
 async fn an_event_of_any_age_waits_for_its_flow_when_an_older_container_meets_it() {
     for stage in STAGES {
         let (mut world, id) = world_at(stage).await;
-        if matches!(stage, Stage::Parked | Stage::InABatch) {
+        if stage.is_parked() {
             handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+        }
+        if stage == Stage::Waiting {
+            set_going(&world, &id, stage).await;
         }
         for _ in 0..2 {
             world.clock.advance(2 * HOUR);
@@ -403,7 +494,9 @@ async fn what_is_done_is_kept_for_people_and_for_whoever_asks_when_the_key_is_us
 async fn the_happy_path_costs_what_it_did() {
     let world = World::with(flows_of(&["a"]));
     let id = world.post(&lead()).await.expect("a good lead").id;
-    assert_eq!(world.ledger.writes(), 1, "the admission");
+    assert_eq!((world.ledger.writes(), world.limits.writes()), (1, 1), "the admission, and the sender's rate");
     world.drain().await;
     assert_eq!((world.row(&id).await.state, world.ledger.writes()), (State::Succeeded, 3), "a claim and a close more");
+    let limits = (world.limits.writes(), world.pressure.writes(), world.pressure.reads());
+    assert_eq!(limits, (1, 0, 0), "a healthy partner without a rate costs nothing");
 }
