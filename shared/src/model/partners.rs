@@ -22,6 +22,8 @@ pub enum Script {
     RetryAfter(u16, &'static str),
     /// The partner answers with this status and this body, or without one.
     Body(u16, Option<Value>),
+    /// No connection comes about.
+    Refused,
     /// The partner takes the call's whole timeout and does not answer.
     Hang,
     /// The worker panics in the middle of the call.
@@ -40,7 +42,7 @@ struct State {
     script: VecDeque<Script>,
     failing: BTreeSet<String>,
     never_taken: BTreeSet<String>,
-    down: bool,
+    down: Option<Script>,
     calls: Vec<(Timestamp, PartnerRequest)>,
 }
 
@@ -67,6 +69,11 @@ impl ModelPartners {
 
     /// Lets every call fail with 503, or no call any more.
     pub fn set_down(&self, down: bool) {
+        self.fail_with(down.then_some(Script::Status(503)));
+    }
+
+    /// Lets every call end so, or no call any more.
+    pub fn fail_with(&self, down: Option<Script>) {
         locked(&self.state).down = down;
     }
 
@@ -83,9 +90,10 @@ impl Partners for ModelPartners {
         let (script, number) = {
             let mut state = locked(&self.state);
             let once = state.failing.remove(&request.path);
-            let fails = once || state.down || state.never_taken.contains(&request.path);
+            let fails = once || state.never_taken.contains(&request.path);
             state.calls.push((self.clock.now(), request));
-            let script = if fails { Some(Script::Status(503)) } else { state.script.pop_front() };
+            let down = state.down.clone().or(fails.then_some(Script::Status(503)));
+            let script = down.or_else(|| state.script.pop_front());
             (script.unwrap_or(Script::Status(200)), state.calls.len())
         };
         let answer = |status| {
@@ -99,6 +107,7 @@ impl Partners for ModelPartners {
                 let headers = [("retry-after".to_owned(), after.to_owned())].into();
                 Ok(PartnerAnswer { headers, ..answer(status) })
             }
+            Script::Refused => Err(NoAnswer::NotSent("the connection was refused".into())),
             Script::Hang => {
                 self.clock.advance(timeout);
                 Err(NoAnswer::Lost(format!("timed out after {} ms", timeout.as_millis())))

@@ -1,5 +1,6 @@
 //! A partner that is down: it is left alone, its events wait, and none dies of it, however few they are.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shared::base::id::EventId;
@@ -9,7 +10,7 @@ use shared::flows::Flows;
 use shared::ledger::queue::Depths;
 use shared::ledger::{Reason, Row, State};
 use shared::limits::pressure::{Breaker, Gate};
-use shared::model::ModelChance;
+use shared::model::{ModelChance, Script};
 
 use super::world::{World, flows_with};
 use crate::fixtures::{files, lead_of};
@@ -78,6 +79,40 @@ impl Life {
         self.world.partners.calls().into_iter().map(|(at, _)| at).collect()
     }
 
+    /// The events of each person are done in the order in which they came: the last call of each is the one that was
+    /// answered.
+    fn assert_in_order(&self) {
+        let mut last = BTreeMap::new();
+        for (place, (_, call)) in self.world.partners.calls().into_iter().enumerate() {
+            let number: usize = call.path.rsplit('_').next().and_then(|n| n.parse().ok()).expect("a number");
+            last.insert((number % self.people, number), place);
+        }
+        let places: Vec<((usize, usize), usize)> = last.into_iter().collect();
+        let overtaken = places.windows(2).find(|two| two[0].0.0 == two[1].0.0 && two[0].1 > two[1].1);
+        assert_eq!(overtaken, None, "a person's event overtook another");
+    }
+
+    /// The calls from this one on came no faster than the partner bears.
+    fn assert_within_rate(&self, from: usize) {
+        let calls = self.calls().split_off(from);
+        let Some(rate) = self.world.processor.flows.integration("crm").and_then(|crm| crm.pressure.rate) else {
+            return;
+        };
+        let a_second = f64::from(rate.count()) / rate.per().as_secs_f64();
+        let most = f64::from(rate.burst()) + a_second * (MINUTE + rate.lease_life()).as_secs_f64();
+        for (first, at) in calls.iter().enumerate() {
+            let within = calls[first..].iter().take_while(|later| later.since(*at) <= MINUTE).count();
+            assert!(within as f64 <= most, "{within} calls within a minute, {most} allowed");
+        }
+    }
+
+    /// How long the slowest of the events took that were received from this moment on.
+    fn slowest_since(&self, from: Timestamp) -> Duration {
+        let rows = self.world.ledger.rows().into_iter().filter(|row| row.received_at >= from);
+        let took = |row: Row| row.history.last().map(|last| last.at.since(row.received_at)).unwrap_or_default();
+        rows.map(took).max().unwrap_or_default()
+    }
+
     fn assert_nobody_died(&self) {
         let rows = self.world.ledger.rows();
         let died: Vec<&Row> = rows.iter().filter(|row| row.state == State::Dead).collect();
@@ -101,15 +136,23 @@ fn flows() -> Flows {
 
 /// The partner is down for six hours, from the middle of its work on. Returns the moments of the calls while it was.
 async fn six_hours_down(life: &mut Life) -> Vec<Timestamp> {
+    six_hours_with(life, Script::Status(503)).await
+}
+
+/// The same of a partner that is down in this way.
+async fn six_hours_with(life: &mut Life, down: Script) -> Vec<Timestamp> {
     life.live(7 * MINUTE + 31 * SECOND).await;
     life.assert_nobody_died();
     let before = life.calls().len();
-    life.world.partners.set_down(true);
+    life.world.partners.fail_with(Some(down));
     life.live(6 * HOUR).await;
-    life.world.partners.set_down(false);
-    let calls = life.calls().split_off(before);
+    life.world.partners.fail_with(None);
+    let back = life.calls().len();
+    let calls = life.calls()[before..back].to_vec();
     life.live(HOUR).await;
     life.assert_nobody_died();
+    life.assert_in_order();
+    life.assert_within_rate(back);
     assert_eq!(life.behind(), 0, "an hour after its return, with one each {:?}", life.every);
     assert!(life.most_in_flight <= 250, "{} were in flight at once", life.most_in_flight);
     calls
@@ -132,6 +175,37 @@ async fn a_partner_is_down_for_six_hours_and_nothing_dies_of_it() {
         let calls = six_hours_down(&mut life).await;
         // At six events a minute, the tenth failure of a minute opens the breaker, or the third of a silent minute.
         assert_left_alone(&calls, 20);
+    }
+}
+
+/// While events that waited go on, those that come now are done as if there were none.
+#[tokio::test]
+async fn new_events_are_not_starved_by_what_waited_for_hours() {
+    let mut life = Life::of(flows(), 4 * SECOND, NOBODY_TWICE);
+    life.live(5 * MINUTE).await;
+    life.world.partners.set_down(true);
+    life.live(2 * HOUR).await;
+    life.world.partners.set_down(false);
+    // It is known that the partner is back.
+    life.live(2 * MINUTE).await;
+    let (from, backlog) = (life.world.clock.now(), life.behind());
+    assert!(backlog > 1000, "{backlog} wait");
+    life.live(10 * MINUTE).await;
+    assert!(life.behind() > 200, "they still go on");
+    life.live(50 * MINUTE).await;
+    life.assert_nobody_died();
+    let slowest = life.slowest_since(from);
+    assert!(slowest <= MINUTE, "an event that came during the drain took {slowest:?}");
+    assert_eq!(life.behind(), 0);
+}
+
+/// A partner that never answers, or takes no connection, is as down as one that answers with errors.
+#[tokio::test]
+async fn a_partner_that_hangs_or_refuses_connections_for_hours_kills_nothing() {
+    for down in [Script::Hang, Script::Refused] {
+        let mut life = Life::of(flows(), 10 * SECOND, 50);
+        let calls = six_hours_with(&mut life, down.clone()).await;
+        assert!(calls.len() <= 20 + 6 * 120, "{down:?}: {} calls", calls.len());
     }
 }
 

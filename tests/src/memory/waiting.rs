@@ -172,6 +172,35 @@ async fn a_resume_in_the_night_wakes_at_once_and_in_order() {
     assert_in_order(&world, 20);
 }
 
+/// One tick wakes 3,000 at most: the next one wakes the others, behind them.
+#[tokio::test]
+async fn a_resume_wakes_as_many_as_one_tick_may_and_the_next_the_others() {
+    let world = World::with(flows_with(|yaml| yaml));
+    switch(&world, "pause").await;
+    for number in 0..AT_NIGHT {
+        post(&world, "lead.created", number, number % PEOPLE).await;
+        if number % 10 == 9 {
+            work(&world).await;
+            world.clock.advance(SECOND);
+        }
+    }
+    for _ in 0..10 {
+        world.clock.advance(10 * SECOND);
+        work(&world).await;
+    }
+    assert_eq!(states(&world, "lead-routing"), BTreeMap::from([("waiting", AT_NIGHT)]));
+    assert_eq!(switch(&world, "resume").await["woken"], 3000);
+    work(&world).await;
+    let in_between = BTreeMap::from([("succeeded", 3000), ("waiting", AT_NIGHT - 3000)]);
+    assert_eq!(states(&world, "lead-routing"), in_between);
+    world.clock.advance(MINUTE);
+    assert_eq!(world.wake().await, 2000);
+    work(&world).await;
+    assert_eq!(states(&world, "lead-routing"), BTreeMap::from([("succeeded", AT_NIGHT)]));
+    assert_eq!(world.partners.calls().len(), AT_NIGHT, "once each");
+    assert_in_order(&world, PEOPLE);
+}
+
 #[tokio::test]
 async fn a_wake_is_not_swallowed_within_five_minutes_of_the_last() {
     let world = World::new();
