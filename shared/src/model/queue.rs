@@ -175,6 +175,11 @@ impl ModelQueue {
         locked(&self.state).messages.len()
     }
 
+    /// Whether a message with this body is on the queue, in flight or not.
+    pub fn holds(&self, body: &str) -> bool {
+        locked(&self.state).messages.iter().any(|message| message.delivered.body == body)
+    }
+
     /// Delivers the first group in flight again before its time, as a queue that delivers at least
     /// once may do.
     pub fn deliver_again(&self) {

@@ -3,6 +3,7 @@
 //! The product has no such hook. A mutation wraps the ports of a container, writes rows by its own rules, or has
 //! batches handled in another way.
 
+use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
 use shared::ledger::{Claim, Row};
 use shared::model::ModelLedger;
@@ -16,14 +17,20 @@ pub struct Mutation {
     pub ports: fn(ContainerPorts, &Models) -> ContainerPorts,
     /// How rows are written.
     pub rules: RowRules,
+    /// The deduplication id under which an event is sent.
+    pub deduplication_id: fn(&Event) -> String,
     /// What is done with batches, and with what people say.
     pub handling: Handling,
 }
 
 impl Mutation {
     /// The product as it is.
-    pub const NONE: Mutation =
-        Mutation { ports: |ports, _| ports, rules: RowRules::PRODUCT, handling: Handling::Product };
+    pub const NONE: Mutation = Mutation {
+        ports: |ports, _| ports,
+        rules: RowRules::PRODUCT,
+        deduplication_id: Event::deduplication_id,
+        handling: Handling::Product,
+    };
 }
 
 /// How rows are written.

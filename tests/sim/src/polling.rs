@@ -37,6 +37,7 @@ impl SimWorld {
             return;
         }
         self.batches += 1;
+        self.oracle.hands(who, &batch);
         let deadline = self.scheduler.now() + PROCESSOR_TIMEOUT;
         let handling = self.setup.mutation.handling;
         let work = async move {

@@ -166,9 +166,10 @@ impl ContainerStart {
             rules: self.mutation.rules,
             flows: self.flow_names(),
         };
-        let queue = SimQueue { seat: seat.clone(), queue: models.events.clone() };
+        let deduplication_id = self.mutation.deduplication_id;
+        let queue = SimQueue { seat: seat.clone(), queue: models.events.clone(), deduplication_id };
         let tables = self.tables();
-        let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone() };
+        let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone(), deduplication_id };
         let (partner, mood, opening) = (Arc::clone(&models.partner), self.mood, self.opening);
         let partners = SimPartners { seat: seat.clone(), partner, mood, opening, hanging: self.hanging.clone() };
         let ports = ContainerPorts {

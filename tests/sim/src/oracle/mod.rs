@@ -18,6 +18,7 @@ mod rows;
 mod shares;
 mod stale;
 mod versions;
+mod wakes;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +63,10 @@ pub(crate) const LEGAL_ROWS: &str = "legal-rows";
 pub(crate) const CRASHED_WHILE_HELD: &str = "crashed-while-held";
 /// What is on the queue is in the ledger.
 pub(crate) const ROW_FIRST: &str = "row-first";
+/// A wake that was sent is on the queue at once, whatever the queue remembers.
+pub(crate) const WAKE_ARRIVES: &str = "wake-arrives";
+/// No message from before a replay or a wake claims its event.
+pub(crate) const SUPERSEDED: &str = "superseded";
 /// A claim that landed is won, also if its answer was late and the client repeated it.
 pub(crate) const OWN_CLAIM: &str = "own-claim";
 /// No call is made without an intent on record.
@@ -171,6 +176,10 @@ struct Seen {
     /// What operators planned, by the plans' names.
     plans: BTreeMap<String, BTreeMap<EventId, plans::PlannedReplay>>,
     windows: windows::SentWindows,
+    /// The wakes of which a message was on the queue.
+    wakes: BTreeSet<wakes::MessageNumbers>,
+    /// The messages that each container received last.
+    in_hand: BTreeMap<Who, Vec<wakes::MessageNumbers>>,
     slow_calls: shares::SlowCalls,
     /// When each settled event was received, and how long it took, by flow.
     settled: BTreeMap<String, Vec<(Timestamp, std::time::Duration)>>,

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::ledger::{Reason, State};
+use shared::ledger::{Reason, Row, State};
 use shared::model::RowChange;
 
 use super::{CLOCKS, FLOW_WAITED_FOR, NEWER_KEPT, Oracle, RENAMED_ONCE, violated};
 use crate::partner::Arrival;
+use crate::ports::Seat;
 use crate::run::BrokenInvariant;
 
 /// How long an event waits for its flow.
@@ -26,9 +27,10 @@ pub(super) fn keeps_newer(change: &RowChange) -> Result<(), BrokenInvariant> {
 
 impl Oracle {
     /// A worker has won a claim, and its version has the event's flow or not.
-    pub(crate) fn won(&self, event: &EventId, has_flow: bool, now: Timestamp) {
-        let mut seen = self.seen();
-        let known = seen.events.entry(event.clone()).or_default();
+    pub(crate) fn won(&self, row: &Row, has_flow: bool, seat: &Seat) {
+        self.claims_by_its_message(row, seat);
+        let (now, mut seen) = (seat.scheduler.now(), self.seen());
+        let known = seen.events.entry(row.id.clone()).or_default();
         known.flow_missed_at = if has_flow { None } else { known.flow_missed_at.or(Some(now)) };
     }
 

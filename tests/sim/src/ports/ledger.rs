@@ -76,7 +76,7 @@ impl Claims for SimLedger {
             let first = self.ledger.claim(id, claim).await;
             if let Ok(Ok(lease)) = &first {
                 let row = lease.row();
-                self.seat.oracle.won(id, self.flows.contains(&row.flow), self.seat.scheduler.now());
+                self.seat.oracle.won(row, self.flows.contains(&row.flow), &self.seat);
             }
             if !repeated {
                 return first;

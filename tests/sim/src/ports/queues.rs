@@ -1,5 +1,6 @@
 //! The queues, one step at a time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,17 +18,30 @@ use super::{PortCall, Seat, short, told};
 pub(crate) struct SimQueue {
     pub(crate) seat: Seat,
     pub(crate) queue: ModelQueue,
+    /// The deduplication id of an event.
+    pub(crate) deduplication_id: fn(&Event) -> String,
+}
+
+/// Sends an event under this id.
+fn put(queue: &ModelQueue, event: &Event, deduplication_id: &str) {
+    let body = serde_json::to_string(event).expect("an event is JSON");
+    queue.put(&event.group, deduplication_id, &body, BTreeMap::new());
 }
 
 #[async_trait]
 impl Queue for SimQueue {
     async fn send(&self, event: &Event) -> Result<(), Unavailable> {
-        let (queue, late) = (self.queue.clone(), event.clone());
+        let (queue, late, id) = (self.queue.clone(), event.clone(), (self.deduplication_id)(event));
         let about = format!("{} r{}", short(event.id.as_str()), event.replay);
-        let again = move || drop(block_on(Queue::send(&queue, &late)));
+        let again = {
+            let id = id.clone();
+            move || put(&queue, &late, &id)
+        };
         let send = async {
             self.seat.oracle.sent(event, &self.seat.scheduler);
-            Queue::send(&self.queue, event).await
+            put(&self.queue, event, &id);
+            self.seat.oracle.wake_sent(event, &self.queue, &self.seat.scheduler);
+            Ok(())
         };
         self.seat.call(PortCall::of("send", &about).with_echo(again), send, told).await?
     }

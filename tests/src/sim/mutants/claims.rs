@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
-use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Progress, Row};
+use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Progress, Row, State};
 use shared::model::ModelLedger;
 
 use super::unknown;
@@ -113,6 +113,27 @@ pub(super) fn any_replay(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Cl
         Box::pin(async move {
             let replay = ledger.get(id).map_or(claim.replay, |row| row.replay);
             claims.claim(id, &Claim { replay, ..claim.clone() }).await
+        })
+    })
+}
+
+/// Claims whatever wake its message is of.
+pub(super) fn any_wake(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            let wake = ledger.get(id).map_or(claim.wake, |row| row.wake);
+            claims.claim(id, &Claim { wake, ..claim.clone() }).await
+        })
+    })
+}
+
+/// Waits for the worker of a lease that has ended, for ever.
+pub(super) fn patient(claims: Box<dyn Claims>, models: &Models) -> Box<dyn Claims> {
+    OwnRules::over(claims, models, |claims, ledger, id, claim| {
+        Box::pin(async move {
+            let held = ledger.get(id).is_some_and(|row| row.state == State::Running);
+            let later = claim.now + Duration::from_secs(600);
+            if held { Ok(Err(NotClaimed::HeldUntil(later))) } else { claims.claim(id, claim).await }
         })
     })
 }

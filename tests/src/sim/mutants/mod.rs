@@ -18,8 +18,9 @@ mod windows;
 use std::sync::LazyLock;
 
 use serde_json::json;
+use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
-use shared::ledger::{Claim, Progress, Row, State};
+use shared::ledger::{Claim, Noop, Progress, Row, State};
 use shared::model::ModelLedger;
 use sim::Simulation;
 use sim::mutation::{ContainerPorts, Handling, Models, Mutation, RowRules};
@@ -52,8 +53,12 @@ static TERSE: LazyLock<Simulation> =
 static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 77] = [
+pub(super) static ALL: [Mutant; 83] = [
     Mutant { flows: Some(&RENAMED), ..Mutant::named("a renamed effect does not say what it was") },
+    Mutant::ports("an effect is repeated under another name", |p, _| ContainerPorts {
+        partners: Box::new(others::Renamed(p.partners, Default::default())),
+        ..p
+    }),
     Mutant::ports("an older version writes over a newer row", |p, m| ContainerPorts {
         claims: claims::over_newer(p.claims, m),
         ..p
@@ -74,6 +79,7 @@ pub(super) static ALL: [Mutant; 77] = [
         claims: claims::Timid::over(p.claims),
         ..p
     }),
+    Mutant::ports("a lease never ends", |p, m| ContainerPorts { claims: claims::patient(p.claims, m), ..p }),
     Mutant::ports("a dead row's letter is not sent again", |p, _| ContainerPorts {
         claims: claims::DeadIsSettled::over(p.claims),
         ..p
@@ -158,6 +164,7 @@ pub(super) static ALL: [Mutant; 77] = [
         ..p
     }),
     Mutant::rules("a no-op does not say why", RowRules { hold: unexplained, ..RowRules::PRODUCT }),
+    Mutant::rules("an event in doubt is blocked", RowRules { hold: blocked_in_doubt, ..RowRules::PRODUCT }),
     Mutant::handling("a yes counts for whatever is asked now", Handling::AnyHash),
     Mutant::ports("a question is asked before it is written down", |p, _| ContainerPorts {
         claims: claims::AsksFirst::over(p.claims),
@@ -203,6 +210,11 @@ pub(super) static ALL: [Mutant; 77] = [
         lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::LooksNot }),
         ..p
     }),
+    Mutant::ports("an event leaves the queue before its flow's mark is known", |p, _| lines::leaves_early(p)),
+    Mutant {
+        mutation: Mutation { deduplication_id: unnumbered, ..Mutation::NONE },
+        ..Mutant::named("a wake has its first deduplication id")
+    },
     Mutant::ports("an event that waits keeps no payload", |p, m| ContainerPorts {
         lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::RowAlone }),
         ..p
@@ -219,6 +231,10 @@ pub(super) static ALL: [Mutant; 77] = [
     }),
     Mutant::ports("a claim ignores the replay number", |p, m| ContainerPorts {
         claims: claims::any_replay(p.claims, m),
+        ..p
+    }),
+    Mutant::ports("a claim ignores the wake number", |p, m| ContainerPorts {
+        claims: claims::any_wake(p.claims, m),
         ..p
     }),
     Mutant::rules(
@@ -357,6 +373,21 @@ fn sure(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
 fn unexplained(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
     row.noop = None;
     ledger.hold(&row)
+}
+
+/// What should be looked up is settled, as if a guard had blocked it.
+fn blocked_in_doubt(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
+    let doubtful = row.effects.values().any(|entry| matches!(entry.progress, Progress::Unknown { .. }));
+    if doubtful && row.state == State::Retrying {
+        row.noop = Some(Noop { guard: "approval".into(), facts: json!({}) });
+        row.state = State::Noop;
+    }
+    ledger.hold(&row)
+}
+
+/// The id of the first message, whatever wake it is.
+fn unnumbered(event: &Event) -> String {
+    Event { wake: 0, ..event.clone() }.deduplication_id()
 }
 
 /// What should wait for an answer is tried again, as if somebody had said yes.

@@ -1,5 +1,7 @@
 //! Mutants of the intake's ledger, the partners, the limits and the records.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
@@ -71,6 +73,22 @@ impl Partners for NewKeys {
         let number = self.1.fetch_add(1, Ordering::SeqCst);
         for (_, value) in request.headers.iter_mut().filter(|(name, _)| name == "Idempotency-Key") {
             value.push_str(&format!("/{number}-{}", request.timeout.as_micros()));
+        }
+        self.0.call(request).await
+    }
+}
+
+/// Calls the second time under another name of the effect.
+pub(super) struct Renamed(pub(super) Box<dyn Partners>, pub(super) Mutex<BTreeSet<String>>);
+
+#[async_trait]
+impl Partners for Renamed {
+    async fn call(&self, mut request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+        for (_, key) in request.headers.iter_mut().filter(|(name, _)| name == "Idempotency-Key") {
+            let first = self.1.lock().expect("nobody panics").insert(key.clone());
+            if !first && let Some(event) = key.strip_suffix("/a") {
+                *key = format!("{event}/first");
+            }
         }
         self.0.call(request).await
     }
