@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use replay::Operation;
-use serde_json::{Value, json};
+use replay::{ImportRow, Operation};
+use serde_json::{Map, Value, json};
+use shared::base::masked::Masked;
 use shared::base::time::Timestamp;
 
 use crate::world::SimWorld;
@@ -51,18 +52,15 @@ impl SimWorld {
             self.one_of(contact.fields.iter().filter(|(_, value)| value.is_boolean()).map(|(name, _)| &**name))?;
         let value = [json!(true), json!(false), json!(null)][self.drawn(3)].clone();
         let email = if self.scheduler.happens(0.5) { contact.email.clone() } else { contact.email.to_uppercase() };
-        let mut row = json!({"tenant": contact.tenant, "email": email, "fields": {name: value}});
-        let mut operation = if self.scheduler.happens(0.5) {
-            row["op"] = json!("set_contact");
-            row
-        } else {
-            let ago = self.scheduler.between(Duration::ZERO, self.scheduler.elapsed());
-            let at = Timestamp::from_millis(self.scheduler.now().millis() - i64::try_from(ago.as_millis()).ok()?);
-            (row["line"], row["at"]) = (json!(1), json!(at.to_string()));
-            json!({"op": "import_contacts", "rows": [row], "dry_run": false})
-        };
-        (operation["by"], operation["reason"]) = (json!("ada"), json!("they called"));
-        Some(serde_json::from_value(operation).expect("an operation"))
+        let (tenant, fields) = (contact.tenant.clone(), Map::from_iter([(name.to_owned(), value)]));
+        let (by, reason) = ("ada".to_owned(), "they called".to_owned());
+        if self.scheduler.happens(0.5) {
+            return Some(Operation::SetContact { tenant, email: Masked(email), fields: Masked(fields), by, reason });
+        }
+        let ago = self.scheduler.between(Duration::ZERO, self.scheduler.elapsed());
+        let at = Timestamp::from_millis(self.scheduler.now().millis() - i64::try_from(ago.as_millis()).ok()?);
+        let rows = vec![ImportRow { line: 1, tenant, email, at: at.to_string(), fields }];
+        Some(Operation::ImportContacts { rows, dry_run: false, by, reason })
     }
 
     fn drawn(&self, below: usize) -> usize {
