@@ -165,7 +165,7 @@ impl OperatorResults {
     fn explain(&mut self, entry: &Value, path: &str, calls: &[PartnerCall]) {
         if entry["error"].as_str().is_some_and(|error| error == WORKER_LOST) {
             self.lost_workers += 1;
-        } else if calls.iter().any(|call| call.path == path && leaves_doubt(call)) {
+        } else if calls.iter().any(|call| call.path == path && may_leave_doubt(call)) {
             self.ambiguous += 1;
         } else {
             self.unexplained += 1;
@@ -192,9 +192,14 @@ fn decline_reason(answer: &Value) -> Option<&str> {
     answer["error"].as_str().filter(|_| answer.get("id").is_none())
 }
 
-/// Whether a call leaves its outcome unknown: no answer, a late one, one that does not say what happened, or a success
-/// without its result.
+/// Whether a call may leave its outcome unknown. A slow body comes in time or does not.
+fn may_leave_doubt(call: &PartnerCall) -> bool {
+    call.mode == "slow_body" || leaves_doubt(call)
+}
+
+/// Whether a call leaves its outcome unknown: no answer, one that does not say what happened, or a success without its
+/// result.
 pub(super) fn leaves_doubt(call: &PartnerCall) -> bool {
     let bare = call.mode == "status" && call.status == Some(200);
-    bare || call.mode == "slow_body" || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
+    bare || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
 }
