@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run send stop replay test sim mutants thousand chaos night check lint partners schemas fuzz deny build deploy adopt clean
+.PHONY: help run send stop replay test sim mutants thousand chaos night bench check lint partners schemas fuzz deny build deploy rollback destroy release trial twice verify adopt clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -10,22 +10,35 @@ local := cargo run --quiet --bin local --
 ledgerline := cargo run --quiet --bin ledgerline --
 
 ARCH ?= arm64
-STACK ?= ledgerline
+# A stage of infra/samconfig.toml: it has a stack and parameters of its own.
+STAGE ?=
+STACK ?= ledgerline$(if $(filter-out prod,$(STAGE)),-$(STAGE))
+# The AWS CLI and the SDKs read AWS_REGION; Python's does not.
+ifdef AWS_REGION
+export AWS_DEFAULT_REGION := $(AWS_REGION)
+endif
 # By its interpreter: a script of a Python environment starts with the path at which it was installed.
 python := .local/venv/bin/python3
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 $(python) .local/venv/bin/sam
 sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
+deploy := $(python) infra/deploy/deploy.py
+deploy_args = --stack $(STACK) $(if $(STAGE),--stage $(STAGE)) $(if $(YES),--yes) --ledgerline '$(ledgerline)'
+deploy_parameters = Architecture=$(ARCH) $(PARAMETERS)
+
 sim := cargo test --quiet --workspace --lib -- --nocapture
 
+BASE ?= HEAD
 TARGET ?= signatures
 SECONDS ?= 60
 
 nextest := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 ifeq ($(nextest),yes)
 run_tests := cargo nextest run --workspace --run-ignored all
+clouds := 3
 else
 run_tests := cargo test --workspace --lib --bins --tests -- --include-ignored
+clouds := 1
 endif
 
 help: ## List the verbs
@@ -46,13 +59,13 @@ replay: ## Talk to the replay function: OP='{"op":"list"}'
 
 test: check ## Check everything, then run every test against a local cloud of its own
 	cargo build --workspace --all-targets
-	$(local) exec -- $(run_tests)
+	$(local) exec --permissions --clouds $(clouds) -- $(run_tests)
 	cargo test --workspace --doc --quiet
 	$(local) chaos --events 200 --minutes 0.1 --seed 1
 
 thousand: ## Measure how fast operators are answered among 1,000 dead letters
 	@cargo build --workspace --all-targets
-	@MEASURED=1 $(local) exec -- cargo test --quiet --workspace --lib thousand -- --ignored --nocapture | grep '^list'
+	@MEASURED=1 $(local) exec --clouds 1 -- cargo test --quiet --workspace --lib thousand -- --ignored --nocapture | grep '^list'
 
 chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS='--events 500 --seed 7 …')
 	@cargo build --workspace --bins
@@ -61,6 +74,10 @@ chaos: ## Break the local cloud under load, heal it, and balance the books (ARGS
 night: ## Let thousands of events wait on the local cloud, and measure another flow beside them (ARGS='--events 500 …')
 	@cargo build --workspace --bins
 	@$(local) night $(ARGS)
+
+bench: ## Count what a change costs, at the start and for each event, tracing off and on (BASE=<revision>)
+	@$(local) tools
+	@$(python) -B infra/bench/bench.py --base '$(BASE)' $(ARGS)
 
 sim: ## Simulate many schedules with faults (SEEDS=20000), or one in every line (SEED=7)
 	@SEEDS='$(SEEDS)' SEED='$(SEED)' MUTANT='$(MUTANT)' $(sim) $(if $(SEED),sim::campaign::seeds_0,sim::campaign sim::sweep)
@@ -74,9 +91,13 @@ check: ## Formatting, lints, the core without AWS, the flows, the template
 	cargo check -p shared --no-default-features
 	cargo check -p sim
 	@$(MAKE) --no-print-directory lint
+	$(ledgerline) flows test infra/flows --complete
+	@if $(deny_path) cargo deny --version >/dev/null 2>&1; then $(MAKE) --no-print-directory deny; \
+	else echo "cargo-deny is not installed: \`make deny\` installs it; the tests read Cargo.lock by deny.toml without it" >&2; fi
 
-lint: ## Check what would be deployed: the flows, the template (cfn-lint, sam validate)
+lint: ## Check what would be deployed: the flows and their scenarios, the template (cfn-lint, sam validate, checkov)
 	$(ledgerline) flows check infra/flows
+	$(ledgerline) flows test infra/flows
 	$(local) lint
 
 # libFuzzer needs coverage counters in the code under test, and speed: the tests are built once more, beside the others.
@@ -96,10 +117,14 @@ fuzz: ## Fuzz one target, guided by coverage (TARGET=signatures SECONDS=60)
 	cargo test -p tests --lib --target-dir target/fuzz --target "$$(rustc -vV | sed -n 's/^host: //p')" \
 	-- --exact fuzz::$(TARGET)::target --nocapture
 
+# Below .local, with little optimisation: it is run more rarely than it is built.
+deny_path := PATH="$(CURDIR)/.local/cargo/bin:$$PATH"
+install_deny = CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+  cargo install --quiet --locked --root .local/cargo --version 0.20.2 cargo-deny
+
 deny: ## Licences, bans and sources by cargo-deny (ARGS=advisories needs a network)
-	@cargo deny --version >/dev/null 2>&1 || { echo "cargo install --locked cargo-deny, then again; \
-	make test holds the same lists with no tool" >&2; exit 1; }
-	cargo deny $(if $(filter advisories,$(ARGS)),,--offline) check $(or $(ARGS),bans licenses sources)
+	@$(deny_path) cargo deny --version >/dev/null 2>&1 || $(install_deny)
+	$(deny_path) cargo deny $(if $(filter advisories,$(ARGS)),,--offline) check $(or $(ARGS),bans licenses sources)
 
 partners: ## Take the requests of the catalogue through Prism (PARTNERS=<folder with API descriptions>)
 	@$(local) partners '$(PARTNERS)'
@@ -112,10 +137,42 @@ build: lint ## Build the functions for AWS (ARCH=x86_64 where the target for arm
 	$(sam) build --template-file infra/template.yaml $(sam_args)
 	@$(local) built $(ARCH)
 
-deploy: build ## Deploy to AWS, with the region and the credentials of your environment (STACK=ledgerline PARAMETERS='PageTopicArn=…')
-	@$(python) infra/deploy/stack.py check --stack $(STACK) $(if $(FRESH),--fresh)
-	-@$(ledgerline) deploying --stack $(STACK)
-	$(sam) deploy $(sam_args) --stack-name $(STACK) $${AWS_REGION:+--region "$$AWS_REGION"} $(ARGS)
+deploy: ## Look, build, say what would change, ask, and deploy to AWS (STAGE=staging PARAMETERS='PageTopicArn=…' TAGS='team=shop' YES=1 SMOKE=1)
+	@$(local) tools --deploy
+	@$(deploy) before $(deploy_args) $(if $(FRESH),--fresh) $(if $(RISKY),--risky) $(deploy_parameters)
+	@$(MAKE) --no-print-directory build
+	@$(deploy) run $(deploy_args) $(if $(REPLACE),--replace) $(if $(SMOKE),--smoke) --tags '$(TAGS)' --template .aws-sam/build/template.yaml \
+	  $(deploy_parameters)
+
+destroy: ## Delete the stack, and say what stays and how to delete that, too (STACK=ledgerline)
+	@$(local) tools
+	@$(deploy) destroy --stack $(STACK) $(if $(YES),--yes)
+
+release: ## Zips of functions, command, template, SBOM and checksums, which need no toolchain (ARCH=x86_64, ONLY=command)
+	@$(local) tools --deploy
+	@PATH="$(CURDIR)/.local/venv/bin:$$PATH" $(python) infra/release/release.py --arch $(ARCH) --out target/releases \
+	  $(if $(ONLY),--only $(ONLY))
+
+trial: ## Deploy a package to the local cloud without cargo, and call each function (PACKAGE=<folder of a release, or .aws-sam/build>)
+	cargo build --workspace --bins
+	$(local) exec --clouds 1 -- $(CURDIR)/$(python) infra/release/trial.py $(or $(PACKAGE),.aws-sam/build)
+
+twice: ## Release twice, in two folders, and compare the bytes (ARCH=x86_64, ONLY=command)
+	@$(local) tools --deploy
+	@PATH="$(CURDIR)/.local/venv/bin:$$PATH" $(python) infra/release/twice.py --arch $(ARCH) $(if $(ONLY),--only $(ONLY))
+
+verify: ## Ask AWS whether it does what Ledgerline leans on (STACK=<a deployed one>); without STACK, ask the local cloud
+ifeq ($(origin STACK),file)
+	cargo build --workspace --all-targets
+	$(local) verify
+else
+	$(local) tools
+	$(python) infra/deploy/verify.py --stack $(STACK)
+endif
+
+rollback: ## Run every function by the version before the last deploy, flows included (STACK=ledgerline ARGS=--yes)
+	@$(local) tools
+	@$(python) infra/deploy/stack.py rollback --stack $(STACK) $(ARGS)
 
 adopt: ## Make the stack around the tables and the queue that a deleted one left (STACK=ledgerline ARGS='LedgerTable=<name>')
 	@$(local) tools

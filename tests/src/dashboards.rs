@@ -156,7 +156,7 @@ fn placed(mut widget: Value, [x, y, width, height]: [u64; 4]) -> Value {
 
 fn console(function: &str) -> Value {
     let properties = json!({
-        "title": "Ledgerline", "endpoint": format!("${{{function}.Arn}}"), "params": {"page": "overview"},
+        "title": "Ledgerline", "endpoint": format!("${{{function}.Alias}}"), "params": {"page": "overview"},
         "updateOn": {"refresh": true, "resize": false, "timeRange": false},
     });
     placed(json!({"type": "custom", "properties": properties}), [0, 4, WIDTH, 20])
@@ -212,7 +212,7 @@ fn both_dashboards_have_the_console_of_their_function_and_the_same_graphs() {
     let bodies = DASHBOARDS.map(|(id, function)| {
         let body = template.at(&format!("/Resources/{id}/Properties/DashboardBody")).as_str().expect("a text");
         let body: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{id}: {error}"));
-        assert_eq!(body["widgets"][0]["properties"]["endpoint"], format!("${{{function}.Arn}}"));
+        assert_eq!(body["widgets"][0]["properties"]["endpoint"], format!("${{{function}.Alias}}"));
         body["widgets"].as_array().expect("widgets")[1..].to_vec()
     });
     assert_eq!(bodies[0], bodies[1]);

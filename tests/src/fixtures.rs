@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
 use serde_json::Value;
+use shared::adapters::aws;
 use shared::adapters::machine::read_flows;
 use shared::arrival::event::Event;
 use shared::arrival::key::Names;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::flows::{File, Flow, Flows};
+use shared::flows::catalog::Shelf;
+use shared::flows::{File, Flow, Flows, Source};
 use shared::ledger::{Claim, SignOff};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_794_819_600);
@@ -23,6 +27,13 @@ pub(crate) fn by_ada(mut operation: Value) -> Value {
     operation["by"] = ADA.by.into();
     operation["reason"] = ADA.why.into();
     operation
+}
+
+/// AWS as the functions reach it, with as much time as a busy machine needs.
+pub(crate) async fn aws() -> SdkConfig {
+    let (attempt, whole) = (Duration::from_secs(60), Duration::from_secs(120));
+    let patient = TimeoutConfig::builder().operation_attempt_timeout(attempt).operation_timeout(whole).build();
+    aws::aws().await.into_builder().timeout_config(patient).build()
 }
 
 /// The project's root.
@@ -129,4 +140,14 @@ fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// A source that uses this sender of the shipped catalogue.
+pub(crate) fn sender(name: &str) -> Source {
+    let path = Shelf::Sources.path(name);
+    let text = std::fs::read_to_string(root().join("infra/flows").join(&path)).expect("a file of the catalogue");
+    let own = format!("sender: {{uses: {name}, max_body: 64KiB, rate: 10/s}}");
+    let files = [File { path: "sources.yaml".into(), text: own }, File { path, text }];
+    let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+    flows.source("sender").expect("it is there").clone()
 }

@@ -1,6 +1,7 @@
 //! The baseline of what is stored and sent: every version reads what each version before it wrote.
 //!
-//! `tests/formats/format-<n>` holds rows in every state, a message, a payload, a switchboard and batches, as the version
+//! `tests/formats/format-<n>` holds rows in every state, one that was put aside, a place in a line, a message, a dead
+//! letter, a tick, a payload, a switchboard and batches, as the version
 //! of that format wrote them. Format 1 is that of the versions before formats had numbers. After [`FORMAT`] was raised,
 //! `WRITE_FORMATS=1 cargo nextest run -p tests formats::` writes the folder of the new format; the others never change.
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures::executor::block_on;
 use serde_json::{Map, Value, json};
 use shared::arrival::event::Event;
 use shared::base::document::Document as _;
@@ -17,7 +19,9 @@ use shared::base::retention::SettledRetention;
 use shared::base::time::Timestamp;
 use shared::flows::Effect;
 use shared::ledger::batch::{Batch, BatchProgress, Batches, Filter};
+use shared::ledger::queue::{DeadLetter, DeadLetters as _, Tick};
 use shared::ledger::{Claim, Doubt, Lease, Reason, Row, Wait, WaitsFor};
+use shared::model::{ModelClock, ModelQueue};
 use shared::operate::switchboard::{Board, Subject, Turn};
 
 use crate::fixtures::{ADA, NOW, claim_of, event, lead_routing, plain_flows, root};
@@ -118,6 +122,18 @@ fn batches() -> Batches {
     Batches::default().with(batch)
 }
 
+/// A dead letter, as a consumer of its queue gets it.
+fn letter() -> Value {
+    let row = rows().remove("dead").expect("a dead row");
+    let (body, death) = (json!(accepted()).to_string(), row.death.expect("it is dead"));
+    let deduplication_id = format!("{}-e{}", row.id, row.epoch);
+    let letter = DeadLetter { body, group: accepted().group, deduplication_id, death };
+    let queue = ModelQueue::new(ModelClock::at(NOW), HOUR);
+    block_on(queue.bury(&letter)).expect("SQS takes it");
+    let sent = queue.receive(1).remove(0);
+    json!({"group": sent.group, "body": sent.body, "attributes": sent.attributes})
+}
+
 /// The files of this version's format.
 fn written() -> BTreeMap<String, Value> {
     let mut files: BTreeMap<String, Value> = BTreeMap::new();
@@ -131,6 +147,8 @@ fn written() -> BTreeMap<String, Value> {
     let kept = json!({"event": json!(event).to_string(), "replay": event.replay, "expires_at": NOW.secs()});
     files.insert("payload.json".into(), kept);
     files.insert("switchboard.json".into(), json!({"version": 3, "format": FORMAT, "text": board().text()}));
+    files.insert("dead-letter.json".into(), letter());
+    files.insert("tick.json".into(), json!(Tick { batch: "1a1e3a704a3-7667".into() }));
     files.insert("batches.json".into(), json!({"version": 1, "format": FORMAT, "text": batches().text()}));
     files
 }
@@ -174,6 +192,15 @@ fn every_format_is_read_to_the_same_values() {
         assert_eq!(Event::read(&read(format, "message.json").to_string()), Ok(expected.clone()), "format {format}");
         let kept = read(format, "payload.json")["event"].as_str().map(Event::read);
         assert_eq!(kept, Some(Ok(expected)), "format {format}");
+        // The letters of the first format were those of the version that wrote its messages.
+        if format > 1 {
+            let (letter, tick) = (read(format, "dead-letter.json"), read(format, "tick.json"));
+            assert_eq!(Event::read(letter["body"].as_str().expect("a body")), Ok(accepted()), "format {format}");
+            let reason: Reason = serde_json::from_value(letter["attributes"]["reason"].clone()).expect("a reason");
+            assert_eq!(reason, Reason::UnknownOutcome, "format {format}");
+            let tick: Tick = serde_json::from_value(tick).expect("a tick");
+            assert_eq!(tick.batch, batches().all()[0].id, "format {format}");
+        }
         let text = |name| read(format, name)["text"].as_str().expect("a text").to_owned();
         assert_eq!(Board::read(&text("switchboard.json")), Ok(board()), "format {format}");
         assert_eq!(Batches::read(&text("batches.json")), Ok(batches()), "format {format}");

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoLimits, aws};
+use shared::adapters::aws::DynamoLimits;
 use shared::base::errors::Unavailable;
 use shared::base::machine::Chance;
 use shared::base::time::Timestamp;
@@ -15,7 +15,7 @@ use shared::limits::rates::{Decision, Draw, Drawn, Limiter, Limits, Rate};
 use shared::model::{ModelChance, ModelLimits};
 use tokio::sync::Mutex;
 
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 /// How exactly a limit must hold.
 const TOLERANCE: f64 = 0.1;

@@ -326,6 +326,25 @@ async fn a_slow_partner_holds_no_more_batches_than_its_share() {
     assert!(entered.iter().all(Result::is_ok), "it was not slow lately");
 }
 
+/// Calls that began before anybody knew: as many batches as the share allows wait on, and the others are told to let go.
+#[tokio::test]
+async fn of_the_batches_that_a_partner_holds_when_it_begins_to_hang_the_share_waits_on() {
+    let fleet = Fleet::of(6, Pressure::default());
+    let timeout = Duration::from_secs(10);
+    let stays = |container: usize, now| fleet.gates[container].stay("crm", timeout, now);
+    let stayed = join_all((0..6).map(|container| stays(container, at(2000)))).await;
+    assert_eq!(stayed.iter().filter(|stayed| **stayed == Ok(true)).count(), BATCHES_HELD as usize);
+    let exceeds = stayed.iter().copied().find(Result::is_err).expect("three too many");
+    assert_eq!(why(exceeds), (DeferralReason::PartnerSlow, 5000));
+    assert_eq!(stays(0, at(2500)).await, Ok(true), "another group of the same batch");
+    for _ in 0..2 {
+        fleet.gates[0].go("crm", at(9000)).await;
+    }
+    assert_eq!(stays(5, at(9000)).await, Ok(true), "one batch has returned");
+    fleet.table.down(true);
+    assert_eq!(stays(4, at(9000)).await, Ok(false), "nobody can say that it is too much");
+}
+
 /// The groups of a batch wait side by side. Who comes after them would hold the batch for longer.
 #[tokio::test]
 async fn a_batch_waits_for_a_slow_partner_once() {

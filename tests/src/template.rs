@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::base::retention::{QUEUE_RETENTION, UNSETTLED_RETENTION};
 
 use crate::fixtures::{flows, root};
@@ -64,8 +64,11 @@ fn the_simulation_has_the_same_numbers() {
 /// Two partners may hang at once, and others still have most of the batches.
 #[test]
 fn slow_partners_hold_a_share_of_the_batches() {
+    let template = Template::read();
     let batches = "/Resources/ProcessorFunction/Properties/Events/Events/Properties/ScalingConfig/MaximumConcurrency";
-    assert!(Template::read().number(batches) > 3 * u64::from(shared::limits::pressure::BATCHES_HELD));
+    assert_eq!(template.at(batches), "ProcessorConcurrency");
+    let least = template.number("/Parameters/ProcessorConcurrency/MinValue");
+    assert!(least > 3 * u64::from(shared::limits::pressure::BATCHES_HELD) && template.number(batches) >= least);
 }
 
 /// The local cloud is quicker, by the same rules.
@@ -106,7 +109,8 @@ fn the_queues_are_fifo_encrypted_and_outlast_what_waits_in_them() {
     for queue in ["EventsQueue", "DeadLettersQueue"] {
         let properties = template.at(&format!("/Resources/{queue}/Properties"));
         assert_eq!(properties["FifoQueue"], true, "{queue}");
-        assert_eq!(properties["SqsManagedSseEnabled"], true, "{queue}");
+        assert_eq!(properties["SqsManagedSseEnabled"], json!(["QueuesHaveAKey", false, true]), "{queue}");
+        assert_eq!(properties["KmsMasterKeyId"][0], "QueuesHaveAKey", "{queue}: one of the two kinds of keys");
         assert_eq!(properties["DeduplicationScope"], "messageGroup", "{queue}");
         assert_eq!(properties["FifoThroughputLimit"], "perMessageGroupId", "{queue}");
     }
@@ -134,7 +138,10 @@ fn the_tables_are_on_demand_expiring_and_recoverable() {
         let properties = &table["Properties"];
         assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST", "{name}");
         assert_eq!(properties["TimeToLiveSpecification"]["AttributeName"], "expires_at", "{name}");
-        assert_eq!(properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true, "{name}");
+        let recovery = &properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"];
+        assert_eq!(*recovery, name.replace("Table", "Pitr"), "{name}");
+        assert_eq!(*template.at(&format!("/Parameters/{}/Default", name.replace("Table", "Pitr"))), "true", "{name}");
+        assert_eq!(properties["SSESpecification"]["KMSMasterKeyId"][1], "TablesKeyArn", "{name}");
         assert_eq!(properties["DeletionProtectionEnabled"], "DeletionProtection", "{name}");
     }
 }
@@ -167,7 +174,8 @@ fn every_name_is_the_stacks_own() {
     let template = Template::read();
     let names = ["Name", "FunctionName", "LayerName", "QueueName", "DashboardName", "AlarmName", "LogGroupName"];
     for (id, resource) in template.at("/Resources").as_object().expect("resources") {
-        for name in names {
+        // An alias is known by its function.
+        for name in names.into_iter().filter(|_| resource["Type"] != "AWS::Lambda::Alias") {
             let Some(name) = resource["Properties"].get(name) else { continue };
             let name = name.to_string();
             assert!(name.contains("${AWS::StackName}") || name == "\"AWS::StackName\"", "{id}: {name}");
@@ -179,6 +187,24 @@ fn every_name_is_the_stacks_own() {
     }
     let destination = template.at("/Resources/ApiLogs/Properties/LogGroupName").as_str();
     assert!(destination.is_some_and(|name| name.starts_with("/aws/vendedlogs/")), "{destination:?}");
+}
+
+/// Who is asked why a sender got no answer needs to know who it was, and how long which part took.
+#[test]
+fn the_access_log_says_who_what_and_how_long() {
+    let format =
+        Template::read().at("/Resources/Api/Properties/AccessLogSettings/Format").as_str().expect("a text").to_owned();
+    let fields: serde_json::Map<String, Value> = serde_json::from_str(&format).expect("JSON");
+    for (field, variable) in [
+        ("source_ip", "$context.identity.sourceIp"),
+        ("path", "$context.path"),
+        ("status", "$context.status"),
+        ("latency_ms", "$context.responseLatency"),
+        ("integration_status", "$context.integrationStatus"),
+        ("integration_latency_ms", "$context.integrationLatency"),
+    ] {
+        assert_eq!(fields.get(field), Some(&json!(variable)), "{field}");
+    }
 }
 
 #[test]
@@ -193,7 +219,8 @@ fn every_mapping_reports_partial_failures_and_bounds_its_concurrency() {
         let properties = &mapping["Properties"];
         assert_eq!(properties["FunctionResponseTypes"][0], "ReportBatchItemFailures");
         assert!(properties["BatchSize"].as_u64().is_some_and(|size| size <= 10));
-        assert!(properties["ScalingConfig"]["MaximumConcurrency"].as_u64().is_some_and(|most| most >= 2));
+        let most = &properties["ScalingConfig"]["MaximumConcurrency"];
+        assert!(most == "ProcessorConcurrency" || most.as_u64().is_some_and(|most| most >= 2), "{most}");
     }
 }
 
@@ -201,15 +228,101 @@ fn every_mapping_reports_partial_failures_and_bounds_its_concurrency() {
 fn no_role_has_a_wildcard() {
     let template = Template::read();
     let roles = template.resources("AWS::IAM::Role");
-    assert_eq!(roles.len(), template.resources("AWS::Serverless::Function").len());
+    assert_eq!(roles.len(), template.resources("AWS::Serverless::Function").len() + 1, "and CodeDeploy's");
     for (name, role) in roles {
         for policy in role["Properties"]["Policies"].as_array().expect("policies") {
             for statement in policy["PolicyDocument"]["Statement"].as_array().expect("statements") {
                 assert!(!statement["Action"].to_string().contains('*'), "{name}: {statement}");
-                assert_ne!(statement["Resource"], "*", "{name}: {statement}");
+                // CloudWatch knows no resource for its numbers, and CodeDeploy has to see whichever alarm it is told.
+                let of_cloudwatch = ["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"];
+                let seen = of_cloudwatch.iter().any(|action| statement["Action"] == *action);
+                assert!(seen || statement["Resource"] != "*", "{name}: {statement}");
             }
         }
     }
+}
+
+/// A value that no function could work with is declined by CloudFormation, before anything is changed.
+#[test]
+fn every_parameter_says_what_it_takes() {
+    let template = Template::read();
+    for (name, parameter) in template.at("/Parameters").as_object().expect("parameters") {
+        let has = |field: &str| parameter.get(field).is_some();
+        let (bounded, chosen) = (has("MinValue") && has("MaxValue"), has("AllowedValues"));
+        let written = has("AllowedPattern") && has("ConstraintDescription");
+        let constrained = if parameter["Type"] == "Number" { bounded || chosen } else { written || chosen };
+        assert!(constrained && has("Default"), "{name}: {parameter}");
+        let reason = parameter["Description"].as_str().unwrap_or_default();
+        assert!(reason.len() > 60 && reason.ends_with('.'), "{name} does not say what it is for: {reason}");
+    }
+}
+
+/// A stranger finds each parameter with its default in the page that he deploys by.
+#[test]
+fn the_page_lists_every_parameter_with_its_default() {
+    let template = Template::read();
+    let page = std::fs::read_to_string(root().join("infra/docs/DEPLOY.md")).expect("a page");
+    for (name, parameter) in template.at("/Parameters").as_object().expect("parameters") {
+        let row = page.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("DEPLOY.md does not list {name}"));
+        let default = parameter["Default"].to_string().trim_matches('"').to_owned();
+        let default = if default.is_empty() { "empty" } else { &default };
+        assert!(row.split('|').nth(2).is_some_and(|told| told.contains(default)), "{name} is {default}: {row}");
+    }
+}
+
+/// Code, flows and environment are live together or not at all: nothing runs a function but by a version of it.
+#[test]
+fn whatever_runs_a_function_runs_a_version() {
+    let template = Template::read();
+    let globals = template.at("/Globals/Function");
+    assert_eq!(globals["AutoPublishAlias"], local::template::ALIAS);
+    assert_eq!(globals["AutoPublishAliasAllProperties"], true);
+    assert_eq!(globals["Environment"]["Variables"]["PARAMETERS"], "unknown", "`make deploy` writes the hash here");
+    assert_eq!(*template.at("/Resources/FlowsLayer/Properties/PublishLambdaVersion"), true);
+    for (name, function) in template.resources("AWS::Serverless::Function") {
+        assert!(function["Properties"].get("AutoPublishAlias").is_none(), "{name} has an alias of its own");
+    }
+    let value = template.at("/Outputs/ReplayFunctionName/Value");
+    assert_eq!(*value, local::template::live("${ReplayFunction}"));
+}
+
+/// A deploy goes back by itself on what only a new version causes.
+#[test]
+fn a_bad_version_is_taken_back_by_alarms_that_exist() {
+    let template = Template::read();
+    for function in ["IntakeFunction", "ProcessorFunction"] {
+        let rollout = template.at(&format!("/Resources/{function}/Properties/DeploymentPreference"));
+        assert_eq!((&rollout["Enabled"], &rollout["Type"]), (&json!("Rollout"), &json!("Rollout")), "{function}");
+        // By its name: a reference to api-errors would be circular, as it watches the API whose routes are the alias.
+        let alarms = json!(["${AWS::StackName}-api-errors", "IntakeErrors", "ProcessorErrors", "OldestMessage"]);
+        assert_eq!(rollout["Alarms"], json!(["Calculated", alarms, ["AWS::NoValue"]]), "{function}");
+    }
+    assert_eq!(*template.at("/Resources/ApiErrors/Properties/AlarmName"), "${AWS::StackName}-api-errors");
+    let shifted = template.at("/Parameters/Rollout/AllowedValues").as_array().expect("values");
+    assert!(shifted.contains(&json!("false")) && shifted.contains(template.at("/Parameters/Rollout/Default")));
+}
+
+#[test]
+fn the_queues_are_reached_by_tls_only() {
+    let template = Template::read();
+    let statement = template.at("/Resources/QueuesByTlsOnly/Properties/PolicyDocument/Statement/0");
+    assert_eq!((&statement["Effect"], &statement["Action"]), (&json!("Deny"), &json!("sqs:*")));
+    assert_eq!(statement["Condition"], json!({"Bool": {"aws:SecureTransport": "false"}}));
+    assert_eq!(statement["Resource"], json!(["EventsQueue.Arn", "DeadLettersQueue.Arn"]));
+}
+
+/// Every role can be bounded, and every log group be under a key of the team's own.
+#[test]
+fn an_organisations_rules_reach_every_resource() {
+    let template = Template::read();
+    for (name, role) in template.resources("AWS::IAM::Role") {
+        assert_eq!(role["Properties"]["PermissionsBoundary"][1], "PermissionsBoundaryArn", "{name}");
+    }
+    let logs = template.resources("AWS::Logs::LogGroup");
+    assert!(logs.iter().all(|(_, logs)| logs["Properties"]["KmsKeyId"][1] == "LogsKeyArn") && logs.len() >= 5);
+    let vpc = template.at("/Globals/Function/VpcConfig/1");
+    assert_eq!(*vpc, json!({"SubnetIds": "SubnetIds", "SecurityGroupIds": "SecurityGroupIds"}));
 }
 
 #[test]

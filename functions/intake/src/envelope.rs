@@ -6,9 +6,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::arrival::delivery::Delivery;
-use shared::flows::{Envelope, Source};
+use shared::flows::{BodyFormat, Envelope, PartPlace, Source, Split};
 
 use crate::json;
 use crate::rejection::Rejection;
@@ -19,14 +19,14 @@ pub(crate) const MAX_BATCH: usize = 100;
 /// Whether the intake takes a content type from a source: that of forms from one that posts forms, else that of JSON.
 pub(crate) fn is_taken(content_type: &str, source: &Source) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match source.form {
-        Some(_) => essence == "application/x-www-form-urlencoded",
-        None => essence.strip_prefix("application/").is_some_and(|kind| kind == "json" || kind.ends_with("+json")),
+    match source.posts_forms() {
+        true => essence == "application/x-www-form-urlencoded",
+        false => essence.strip_prefix("application/").is_some_and(|kind| kind == "json" || kind.ends_with("+json")),
     }
 }
 
 /// One event as its sender wrote it, verified and not yet checked against its schema.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct ParsedBody {
     /// The whole document.
     pub(crate) body: Value,
@@ -36,13 +36,29 @@ pub(crate) struct ParsedBody {
 
 shared::base::masked::prints_only!(ParsedBody as "ParsedBody");
 
-/// The one event of a delivery.
+/// The document of a delivery.
 pub(crate) fn open(delivery: &Delivery, source: &Source) -> Result<ParsedBody, Rejection> {
-    let (body, changed) = match &source.form {
-        Some(field) => form_value(&delivery.body, field)?,
-        None => read(&delivery.body)?,
+    let (body, changed) = match (&source.form, source.format) {
+        (Some(field), _) => form_value(&delivery.body, field)?,
+        (None, BodyFormat::Form) => (form_fields(&delivery.body)?, Vec::new()),
+        (None, BodyFormat::Json) => read(&delivery.body)?,
     };
     unwrap(ParsedBody { body, changed }, source)
+}
+
+/// The most events that a delivery is split into: as many as the largest sender, Meta, puts into one.
+pub(crate) const MAX_PARTS: usize = 1000;
+
+/// The places of the events in a document that holds several.
+pub(crate) fn places(document: &ParsedBody, split: &Split) -> Result<Vec<PartPlace>, Rejection> {
+    let places = split.places(&document.body, MAX_PARTS).unwrap_or_default();
+    if (1..=MAX_PARTS).contains(&places.len()) { Ok(places) } else { Err(Rejection::NoEvents) }
+}
+
+/// The event at one of these places.
+pub(crate) fn part(document: &ParsedBody, split: &Split, place: &PartPlace) -> ParsedBody {
+    let changed = document.changed.iter().filter_map(|pointer| split.pointer(pointer, place)).collect();
+    ParsedBody { body: split.part(&document.body, place), changed }
 }
 
 /// The events of a batch, in order. A bad event does not spoil its neighbours.
@@ -96,6 +112,24 @@ fn cloud_event(ParsedBody { mut body, mut changed }: ParsedBody) -> Result<Parse
     Ok(ParsedBody { body, changed })
 }
 
+/// The most fields of a form.
+const MAX_FIELDS: usize = 1000;
+
+/// The fields of a form, each a text. One that stands twice is rejected, as in JSON: readers differ in which they take.
+fn form_fields(body: &[u8]) -> Result<Value, Rejection> {
+    let mut fields = Map::new();
+    for (name, value) in form_urlencoded::parse(body) {
+        if fields.len() >= MAX_FIELDS || fields.insert(name.into_owned(), Value::String(value.into_owned())).is_some() {
+            return Err(Rejection::Malformed);
+        }
+    }
+    // A body that is no form reads as one field without a value, and nothing as none.
+    if fields.is_empty() || std::str::from_utf8(body).is_err() {
+        return Err(Rejection::Malformed);
+    }
+    Ok(Value::Object(fields))
+}
+
 /// The JSON inside a form's field, as Slack's interactive callbacks have it.
 fn form_value(body: &[u8], field: &str) -> Result<(Value, Vec<String>), Rejection> {
     let mut values = form_urlencoded::parse(body).filter(|(name, _)| name == field);
@@ -108,13 +142,19 @@ fn form_value(body: &[u8], field: &str) -> Result<(Value, Vec<String>), Rejectio
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use shared::arrival::delivery::Headers;
+    use shared::arrival::delivery::{Called, Headers};
     use shared::flows::{File, Flows};
 
     use super::*;
 
     fn delivery(body: &str) -> Delivery {
-        Delivery { source: "s".into(), event_type: None, headers: Headers::default(), body: body.into() }
+        Delivery {
+            source: "s".into(),
+            event_type: None,
+            headers: Headers::default(),
+            body: body.into(),
+            called: Called::default(),
+        }
     }
 
     fn source(more: &str) -> Source {
@@ -168,6 +208,38 @@ mod tests {
         assert_eq!(document.body, json!({"type": "block_actions"}));
         let twice = delivery("payload=%7B%7D&payload=%7B%7D");
         assert_eq!(open(&twice, &source), Err(Rejection::Malformed));
+    }
+
+    #[test]
+    fn a_forms_fields_are_the_event() {
+        let source = source(", format: form");
+        let form = |text: &str| open(&delivery(text), &source).map(|document| document.body);
+        assert_eq!(form("a=1&b=x+y%26&c="), Ok(json!({"a": "1", "b": "x y&", "c": ""})));
+        assert_eq!(form("data%5Bemail%5D=a"), Ok(json!({"data[email]": "a"})));
+        let many: String = (0..=MAX_FIELDS).map(|n| format!("f{n}=1&")).collect();
+        for bad in ["", "&&", "a=1&a=2", &many] {
+            assert_eq!(form(bad), Err(Rejection::Malformed), "{bad:.20}");
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_split_into_its_events() {
+        let split: Split = "entry[*]".to_owned().try_into().expect("lists");
+        let document = |text: &str| open(&delivery(text), &source("")).expect("a document");
+        let two =
+            document(r#"{"entry": [{"n": 1}, {"n": 1e400}]}"#.replace("1e400", "12345678901234567890123").as_str());
+        let found = places(&two, &split).expect("two");
+        let parts: Vec<ParsedBody> = found.iter().map(|place| part(&two, &split, place)).collect();
+        assert_eq!(parts[0].body, json!({"entry": [{"n": 1}]}));
+        let none: [String; 0] = [];
+        assert_eq!(
+            (parts[0].changed.as_slice(), parts[1].changed.as_slice()),
+            (&none[..], &["/entry/0/n".to_owned()][..])
+        );
+        let long = format!(r#"{{"entry": [{}0]}}"#, "0,".repeat(MAX_PARTS));
+        for bad in [r#"{"entry": []}"#, r#"{"entry": {}}"#, "{}", "[]", &long] {
+            assert_eq!(places(&document(bad), &split), Err(Rejection::NoEvents), "{bad:.20}");
+        }
     }
 
     #[test]

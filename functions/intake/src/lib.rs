@@ -6,17 +6,20 @@
 mod http;
 mod accept;
 mod signature;
+mod handshake;
 mod envelope;
 mod json;
 mod storable;
 mod duplicate;
+mod spans;
 mod receipt;
 mod receipt_lookup;
+mod secret_match;
 mod problem;
 mod rejection;
 
 pub use accept::{Intake, accept, accept_batch};
 pub use http::handle;
-pub use receipt::Receipt;
+pub use receipt::{Accepted, Receipt};
 pub use receipt_lookup::{LookedUp, receipt};
 pub use rejection::Rejection;

@@ -50,7 +50,13 @@ impl ProblemDetails {
                 (413, "too-large", "Body too large", "The body is larger than this source may send. Send less at once.")
             }
             Rejection::UnsupportedMediaType => {
-                (415, "unsupported-media-type", "Unsupported form", "Send JSON, or CloudEvents 1.0 as JSON.")
+                (415, "unsupported-media-type", "Unsupported form", "Send JSON, or a form if this source posts forms.")
+            }
+            Rejection::NoEvents => {
+                (422, "no-events", "No events", "A list that holds this source's events is missing, empty or too long.")
+            }
+            Rejection::BadHandshake => {
+                (401, "bad-handshake", "Not verified", "The handshake's token was rejected. Check it on both sides.")
             }
             Rejection::UnknownType => (422, "unknown-type", "Unknown event type", "No flow takes events of this type."),
             Rejection::TypeMismatch(_) => (

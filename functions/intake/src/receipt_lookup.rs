@@ -1,18 +1,17 @@
 //! Receipts: senders ask for the state of their own events.
 
 use serde_json::{Value, json};
-use shared::arrival::signature::Secret;
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
 use shared::flows::Source;
 use shared::ledger::{Row, State};
 use shared::limits::rates::Decision;
-use subtle::{Choice, ConstantTimeEq};
 use tracing::warn;
 
 use crate::accept::Intake;
 use crate::rejection::Rejection;
+use crate::secret_match::is_live;
 
 /// The longest id that is looked up.
 const MAX_ID: usize = 128;
@@ -87,13 +86,6 @@ async fn within_rate(
             Ok(None)
         }
     }
-}
-
-/// Whether the token is live. Every token is compared, so that the time taken tells nothing about which one is
-/// close.
-fn is_live(live: &[Secret], token: &str) -> bool {
-    let same = |secret: &Secret| secret.expose().as_bytes().ct_eq(token.as_bytes());
-    live.iter().fold(Choice::from(0), |found, secret| found | same(secret)).into()
 }
 
 fn bearer(authorization: &str) -> Option<&str> {

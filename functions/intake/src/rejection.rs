@@ -29,6 +29,12 @@ pub enum Rejection {
     /// The batch is no array, is empty, or is too long.
     #[error("not a batch")]
     NotABatch,
+    /// The lists that hold the source's events are missing, empty, or too long.
+    #[error("no list of events")]
+    NoEvents,
+    /// A handshake does not carry the token of its source.
+    #[error("the handshake was not accepted")]
+    BadHandshake,
     /// No flow takes events of this type.
     #[error("no flow takes it")]
     UnknownType,

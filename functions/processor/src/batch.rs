@@ -14,11 +14,16 @@ use shared::operate::metric::{Fact, WorkUnit};
 use tracing::{error, warn};
 
 use crate::message::process;
+use crate::spans::BatchSpan;
 use crate::work::{MessageFate, Processor};
 
 /// Unpacks a batch, works on it, and reports the messages that the queue must keep.
 pub async fn handle(processor: &Processor, batch: SqsEvent, deadline: Timestamp) -> SqsBatchResponse {
-    keep(process_batch(processor, received(batch), deadline).await)
+    let batch = received(batch);
+    let span = BatchSpan::begin(processor, &batch);
+    let kept = process_batch(processor, batch, deadline).await;
+    span.end();
+    keep(kept)
 }
 
 /// Works on a batch. Returns the ids of the messages that stay on the queue; the queue deletes the others.

@@ -7,16 +7,17 @@ use futures::stream::FuturesUnordered;
 use shared::base::errors::WriteError;
 use shared::effects::outcome::Outcome;
 use shared::flows::{Effect, Flow, Guarantee};
-use shared::ledger::{Reason, Row};
+use shared::ledger::{Doubt, Reason, Row};
+use shared::limits::pressure::Gate;
 use shared::operate::metric::{CallOutcome, Fact};
 use tracing::debug;
 
-use crate::action::{Performed, perform};
-use crate::credentials::until_credentials_are_right;
+use crate::action::{LET_GO, Performed, perform};
+use crate::credentials::{until_credentials_are_right, until_secret_is_there};
 use crate::ends::Stop;
 use crate::hindrance::Hindrance;
 use crate::permits::{release_permit, release_unused_permits};
-use crate::retry::{FailedCall, retry_or_bury, wait_or_retry};
+use crate::retry::{FailedCall, wait_or_retry};
 use crate::work::{Run, Work};
 
 /// Calls effects side by side and records the outcome of each. `None` says that all are done.
@@ -33,7 +34,7 @@ pub(crate) async fn call<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Resul
         effects.iter().map(|effect| async move { (*effect, perform_timed(work, flow, row, effect).await) }).collect();
     let mut stop = None;
     while let Some((effect, performed)) = calls.next().await {
-        release_permit(work, &mut run.permits, effect, performed.call_end()).await;
+        release_permit(work, &mut run.permits, effect, performed.call_end(effect)).await;
         stop = Stop::most_severe(stop, record(run, effect, performed).await);
         // An outcome that no partner could be asked about is recorded at once, not when its neighbours are
         // done: a crash meanwhile would leave it unknown.
@@ -46,7 +47,8 @@ pub(crate) async fn call<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Resul
 
 async fn perform_timed(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect) -> Performed {
     let began = work.now();
-    let performed = perform(work, flow, row, effect).await;
+    let (performed, status) = perform(work, flow, row, effect).await;
+    work.export_call(row, effect, || performed.tried(status), began);
     if let Some(integration) = effect.integration() {
         let outcome = performed.call_outcome();
         let took = (outcome != CallOutcome::NotMade).then(|| work.now().since(began));
@@ -88,6 +90,13 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
         }
         // The intent stands until the deferral withdraws it: nothing happened, and it was no attempt.
         Performed::Deferred(deferral) => Some(Stop::Defer(Hindrance::passing(deferral))),
+        // It was no attempt: nobody waited for its answer.
+        Performed::LetGo => {
+            lease.record_repeatable(effect, LET_GO, Doubt::MayHaveHappened, now);
+            lease.spare_attempt(effect);
+            let integration = effect.integration().unwrap_or_default();
+            Some(Stop::Defer(Hindrance::of_partner(Gate::exceeds_share(), integration)))
+        }
         Performed::Overtaken(error) => Some(Stop::Bury { effect: Some(effect), reason: Reason::Stale, error }),
         Performed::Answered(Outcome::CredentialsRejected(error)) => {
             lease.note_credentials_rejected(effect, &error, now);
@@ -95,8 +104,8 @@ async fn record<'r>(run: &mut Run<'r>, effect: &'r Effect, performed: Performed)
             Some(Stop::Defer(until_credentials_are_right(work, integration, &error)))
         }
         Performed::NotReady(error) => {
-            lease.record_failed(effect, error.as_str(), now);
-            Some(retry_or_bury(run, effect, FailedCall::never_made(error), None).await)
+            lease.note_no_secret(effect, &error, now);
+            Some(Stop::Defer(until_secret_is_there(work, effect.integration().unwrap_or_default(), &error)))
         }
         Performed::NotRendered(error) => {
             lease.record_failed(effect, error.to_string(), now);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shared::arrival::signature::Secret;
+use shared::base::errors::Unavailable;
 use shared::effects::credentials::{Credentials, Signing};
 use shared::effects::request::SecretVars;
 use shared::effects::token::{NoToken, NoTokenReason, TokenAccount, TokenPorts};
@@ -12,15 +13,34 @@ use shared::limits::pressure::{CallEnd, Deferral, DeferralReason};
 use shared::operate::metric::Fact;
 use tracing::warn;
 
+use crate::call_spans::TokenEndpoint;
 use crate::hindrance::Hindrance;
 use crate::work::{LAST_WRITES, Processor, Work};
 
 /// The reason why there are no credentials for a request.
 pub(crate) enum NoCredentials {
-    /// A secret of ours is missing or not readable, or cannot be used.
+    /// A secret of ours is missing, or cannot be used.
     BadSecret(String),
+    /// The store of secrets did not answer, and this container does not know the secret yet.
+    NoSecretStore(Unavailable),
     /// The partner takes a token, and there is none now.
     NoToken(NoToken),
+}
+
+impl NoCredentials {
+    /// What the event waits for, and what that says of the partner's health.
+    pub(crate) fn hindrance(&self, work: &Work<'_>, integration: &str) -> (Hindrance, CallEnd) {
+        match self {
+            // No other call will do better.
+            NoCredentials::BadSecret(error) => {
+                (until_secret_is_there(work, integration, error), CallEnd::CredentialsRejected)
+            }
+            NoCredentials::NoSecretStore(error) => {
+                (Hindrance::passing(until_secrets_are_read(work, error)), CallEnd::Neutral)
+            }
+            NoCredentials::NoToken(no_token) => (hindrance_of(no_token, integration), end_of(no_token)),
+        }
+    }
 }
 
 /// How long an event waits at least after our credentials were rejected: a human must put them right.
@@ -31,9 +51,27 @@ pub(crate) fn until_credentials_are_right(work: &Work<'_>, integration: &str, er
     let (event, flow, trace_id) = work.ids();
     let told = "the partner rejected our credentials; its events are deferred until they are right";
     warn!(event, flow, trace_id, integration, error = error.told(), "{told}");
+    until_somebody_acts(work, integration, DeferralReason::CredentialsRejected)
+}
+
+/// The hindrance by a secret of ours that is missing, or that cannot be used.
+pub(crate) fn until_secret_is_there(work: &Work<'_>, integration: &str, error: &str) -> Hindrance {
+    let (event, flow, trace_id) = work.ids();
+    let told = "a partner's secret is missing or cannot be used; its events are deferred until it is put right";
+    warn!(event, flow, trace_id, integration, error, "{told}");
+    until_somebody_acts(work, integration, DeferralReason::NoSecret)
+}
+
+fn until_somebody_acts(work: &Work<'_>, integration: &str, why: DeferralReason) -> Hindrance {
     work.count(Fact::CredentialsRejected(integration));
-    let deferral = Deferral { after: CREDENTIALS_WAIT, why: DeferralReason::CredentialsRejected };
-    Hindrance::of_partner(deferral, integration)
+    Hindrance::of_partner(Deferral { after: CREDENTIALS_WAIT, why }, integration)
+}
+
+/// The deferral of an event while the store of secrets does not answer.
+pub(crate) fn until_secrets_are_read(work: &Work<'_>, unavailable: &Unavailable) -> Deferral {
+    let (event, flow, trace_id) = work.ids();
+    warn!(event, flow, trace_id, %unavailable, "a partner's secret was not read; the event is deferred until it is");
+    Deferral { after: Unavailable::BACK_OFF, why: DeferralReason::SecretsUnavailable }
 }
 
 /// The number of failed fetches in a row after which a partner counts as down.
@@ -49,12 +87,13 @@ pub(crate) async fn credentials(
     if partner.auth == Auth::None {
         return Ok(Credentials::None);
     }
-    let secret = secret(work, name).await.map_err(NoCredentials::BadSecret)?;
+    let secret = secret(work, name).await?;
     let Some(grant) = partner.auth.token_grant() else {
         return Ok(Credentials::of_secret(&partner.auth, &secret, Signing { id, at: work.now() }));
     };
     let account = account(work, name, partner, grant, &secret);
-    match work.processor.tokens.token(&account, ports(work.processor)).await {
+    let endpoint = TokenEndpoint { work, integration: name };
+    match work.processor.tokens.token(&account, ports(&endpoint)).await {
         Ok(token) => Ok(account.shows(&token)),
         Err(NoToken { why: NoTokenReason::BadSecret(error), .. }) => Err(NoCredentials::BadSecret(error)),
         Err(no_token) => Err(NoCredentials::NoToken(tell(work, name, no_token))),
@@ -66,14 +105,14 @@ pub(crate) fn has_token(work: &Work<'_>, name: &str, partner: &Integration) -> b
     partner.auth.token_grant().is_none() || work.processor.tokens.holds(name, work.now())
 }
 
-/// Sees to it that there is a token, where the partner takes one. A secret that cannot be used is found out with the
-/// call: that is an attempt.
+/// Sees to it that there is a token, where the partner takes one. A secret that is missing or cannot be used is found
+/// out with the call.
 pub(crate) async fn prepare_token(work: &Work<'_>, name: &str, partner: &Integration) -> Result<(), NoToken> {
     if has_token(work, name, partner) {
         return Ok(());
     }
     match credentials(work, name, partner, String::new()).await {
-        Ok(_) | Err(NoCredentials::BadSecret(_)) => Ok(()),
+        Ok(_) | Err(NoCredentials::BadSecret(_) | NoCredentials::NoSecretStore(_)) => Ok(()),
         Err(NoCredentials::NoToken(no_token)) => Err(no_token),
     }
 }
@@ -88,25 +127,32 @@ pub(crate) async fn renewed(
     let grant = partner.auth.token_grant()?;
     let secret = secret(work, name).await.ok()?;
     let account = account(work, name, partner, grant, &secret);
-    let token = work.processor.tokens.renewed(&account, ports(work.processor), rejected).await;
+    let endpoint = TokenEndpoint { work, integration: name };
+    let token = work.processor.tokens.renewed(&account, ports(&endpoint), rejected).await;
     token.map(|token| account.shows(&token)).map_err(|no_token| tell(work, name, no_token)).ok()
 }
 
 /// The partner's secret.
-async fn secret(work: &Work<'_>, name: &str) -> Result<Secret, String> {
+async fn secret(work: &Work<'_>, name: &str) -> Result<Secret, NoCredentials> {
     let secret = newest(work, &format!("integrations/{name}")).await?;
-    secret.ok_or_else(|| format!("there is no secret for `{name}`"))
+    secret.ok_or_else(|| NoCredentials::BadSecret(format!("there is no secret for `{name}`")))
 }
 
 /// The secret variables of a partner.
-pub(crate) async fn secret_vars(work: &Work<'_>, name: &str, partner: &Integration) -> Result<SecretVars, String> {
+pub(crate) async fn secret_vars(
+    work: &Work<'_>,
+    name: &str,
+    partner: &Integration,
+) -> Result<SecretVars, NoCredentials> {
     let mut secrets = SecretVars::new();
     for var in partner.vars.secrets() {
-        let secret = newest(work, &format!("integrations/{name}/vars/{var}")).await?;
-        let secret = secret.ok_or_else(|| format!("there is no secret for the variable `{var}` of `{name}`"))?;
+        let bad = |error: String| Err(NoCredentials::BadSecret(error));
+        let Some(secret) = newest(work, &format!("integrations/{name}/vars/{var}")).await? else {
+            return bad(format!("there is no secret for the variable `{var}` of `{name}`"));
+        };
         // It is the secret that is wrong, and no event: somebody puts it right, and the event goes on.
         if !secret.is_one_line() {
-            return Err(format!(
+            return bad(format!(
                 "the secret variable `{var}` of `{name}` has a line break or a control character in it"
             ));
         }
@@ -116,8 +162,8 @@ pub(crate) async fn secret_vars(work: &Work<'_>, name: &str, partner: &Integrati
 }
 
 /// The newest secret at a path, which is the last by name.
-async fn newest(work: &Work<'_>, path: &str) -> Result<Option<Secret>, String> {
-    let live = work.processor.secrets.live(path).await.map_err(|error| error.to_string())?;
+async fn newest(work: &Work<'_>, path: &str) -> Result<Option<Secret>, NoCredentials> {
+    let live = work.processor.secrets.live(path).await.map_err(NoCredentials::NoSecretStore)?;
     Ok(live.last().cloned())
 }
 
@@ -132,9 +178,9 @@ fn account<'a>(
     TokenAccount { integration, grant, secret, timeout: partner.timeout.min(left) }
 }
 
-fn ports(processor: &Processor) -> TokenPorts<'_> {
-    let Processor { partners, clock, sleep, chance, .. } = processor;
-    TokenPorts { partners: &**partners, clock: &**clock, sleep: &**sleep, chance: &**chance }
+fn ports<'e>(endpoint: &'e TokenEndpoint<'_>) -> TokenPorts<'e> {
+    let Processor { clock, sleep, chance, .. } = endpoint.work.processor;
+    TokenPorts { partners: endpoint, clock: &**clock, sleep: &**sleep, chance: &**chance }
 }
 
 /// Logs a fetch that failed, once: whoever hears of it later only waits.
@@ -168,7 +214,9 @@ pub(crate) fn deferral_of(no_token: &NoToken) -> Deferral {
 pub(crate) fn hindrance_of(no_token: &NoToken, integration: &str) -> Hindrance {
     match end_of(no_token) {
         CallEnd::CredentialsRejected | CallEnd::NoToken => Hindrance::of_partner(deferral_of(no_token), integration),
-        CallEnd::Success | CallEnd::Failure | CallEnd::Neutral => Hindrance::passing(deferral_of(no_token)),
+        CallEnd::Success | CallEnd::Failure | CallEnd::LostEvent | CallEnd::Neutral => {
+            Hindrance::passing(deferral_of(no_token))
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shared::base::errors::WriteError;
-use shared::flows::Effect;
+use shared::base::time::Timestamp;
 use shared::flows::template::TemplateError;
+use shared::flows::{Effect, Flow};
 use shared::ledger::queue::{DeadLetter, OUTAGE_DELAY, Received};
 use shared::ledger::{Closed, Death, Lease, Reason, State, WaitsFor};
 use shared::limits::pressure::DeferralReason;
@@ -72,13 +73,17 @@ pub(crate) async fn succeed(run: Run<'_>) -> Result<MessageFate, WriteError> {
         let error = "the flow no longer has the effect that is in doubt";
         return bury(work, lease, None, Reason::UnknownOutcome, error).await;
     }
+    if let Some(error) = work.maybe_renamed(lease.row()) {
+        return bury(work, lease, None, Reason::Misconfigured, &error).await;
+    }
     let applied =
         stale_guard::apply(&*work.processor.latest, flow, work.event, lease.row().received_at, work.now()).await;
     if let Err(error) = applied {
         let (event, flow_name, trace_id) = work.ids();
-        let told = "what was applied last was not noted; the event is done, and is settled when it comes back in 10 s";
+        let told = "what was applied last was not noted; the event is done, and is settled when it comes back";
         warn!(event, flow = flow_name, trace_id, %error, "{told}");
-        return retry(Run { work, flow, lease, permits }, OUTAGE_DELAY).await;
+        let delay = delay_without_attempt(work, flow, &lease, OUTAGE_DELAY);
+        return retry(Run { work, flow, lease, permits }, delay).await;
     }
     let closed = close(work, lease.succeed(flow.retention(), work.now())).await?;
     work.ends(Ended::with("succeeded", None, closed.row()));
@@ -91,7 +96,7 @@ async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError>
     lease.withdraw_intents();
     if delay > LONGEST_ON_QUEUE {
         let until = Some(work.now() + delay);
-        match leave(work, flow, lease, &WaitsFor::Moment, DeferralReason::LongRetry, until).await? {
+        match leave(work, &flow.name, lease, &WaitsFor::Moment, DeferralReason::LongRetry, until).await? {
             Leaving::Left => return Ok(MessageFate::Done),
             // It must not be tried earlier. So this time it stays on the queue, and the flow is marked for the next.
             Leaving::NotYet(given_back) | Leaving::Never(given_back) => lease = given_back,
@@ -112,14 +117,37 @@ async fn defer(run: Run<'_>, hindrance: &Hindrance) -> Result<MessageFate, Write
     let waited = now.since(lease.row().on_queue_since());
     let left = flow.max_age.saturating_sub(age);
     let mut delay = deferral_delay(deferral.after, waited, left, work.processor.chance.unit());
-    if let Some(on) = hindrance.leaves_queue_for(age) {
-        (lease, delay) = match leave(work, flow, lease, on, deferral.why, hindrance.due(delay, now)).await? {
+    if let Some(on) = hindrance.leaves_queue_for(age, waited) {
+        let due = hindrance.due(delay, now);
+        (lease, delay) = match leave(work, &flow.name, lease, on, deferral.why, due).await? {
             Leaving::Left => return Ok(MessageFate::Done),
             Leaving::NotYet(given_back) => (given_back, UNTIL_KNOWN),
-            Leaving::Never(given_back) => (given_back, delay.max(NEVER_LEAVES)),
+            Leaving::Never(given_back) => {
+                let delay = delay.max(NEVER_LEAVES).min(LONGEST_ON_QUEUE);
+                if delay + LAST_CHANCE > left {
+                    return bury_not_kept(work, given_back, on, deferral.why).await;
+                }
+                (given_back, delay)
+            }
         };
     }
     defer_on_queue(work, lease, delay.min(LONGEST_ON_QUEUE), deferral.why).await
+}
+
+/// Buries an event that the ledger does not take, and that was held back for as long as its flow lets it wait: it would be
+/// too old when it comes back.
+async fn bury_not_kept(
+    work: &Work<'_>,
+    lease: Lease,
+    on: &WaitsFor,
+    why: DeferralReason,
+) -> Result<MessageFate, WriteError> {
+    let why = why.as_str();
+    let error = format!(
+        "the ledger does not take its payload, so it waited on the queue for {on} ({why}) until it was too old"
+    );
+    let reason = lease.row().reason_or_doubt(Reason::NotKept);
+    bury(work, lease, None, reason, &error).await
 }
 
 /// Lets the event stay on the queue for so long. Its intents are withdrawn.
@@ -136,7 +164,7 @@ pub(crate) async fn defer_on_queue(
 }
 
 /// The delay of an event that leaves the queue as soon as every container knows its flow's mark.
-const UNTIL_KNOWN: Duration = MARK_KNOWN_AFTER.saturating_add(Duration::from_secs(1));
+pub(crate) const UNTIL_KNOWN: Duration = MARK_KNOWN_AFTER.saturating_add(Duration::from_secs(1));
 
 /// The shortest delay of an event that the ledger does not take, and that so waits on the queue for what takes long.
 const NEVER_LEAVES: Duration = Duration::from_secs(30);
@@ -211,6 +239,34 @@ pub(crate) async fn bury_malformed(processor: &Processor, message: &Received) ->
     }
 }
 
+/// Moves a message of a newer version to the dead letter queue, which keeps it for longer.
+pub(crate) async fn move_to_letters(processor: &Processor, message: &Received) -> MessageFate {
+    let letter = DeadLetter {
+        body: message.body.clone(),
+        // No letter of its entity waits behind it.
+        group: message.message_id.clone(),
+        deduplication_id: message.message_id.clone(),
+        death: left_by_newer(processor.clock.now()),
+    };
+    let message_id = &message.message_id;
+    match processor.dead_letters.bury(&letter).await {
+        Ok(()) => {
+            error!(message_id, "no newer version came back for its message; it is moved to the dead letters in time");
+            MessageFate::Done
+        }
+        Err(error) => {
+            error!(message_id, %error, "the message of a newer version was not moved to the dead letters; it comes back in 10 s");
+            MessageFate::RedeliverAfter(OUTAGE_DELAY)
+        }
+    }
+}
+
+/// Why what a newer version wrote is a dead letter: nobody came back for it in time.
+pub(crate) fn left_by_newer(at: Timestamp) -> Death {
+    let error = "a newer version of Ledgerline wrote it, and did not come back for it in time".to_owned();
+    Death { reason: Reason::Unreadable, effect: None, error, attempts: 0, at }
+}
+
 /// Sends the event's dead letter with its context. Once a row is dead, only this is left to do.
 pub(crate) async fn send_letter(work: &Work<'_>, death: Death, epoch: u64) -> MessageFate {
     let letter = DeadLetter {
@@ -246,6 +302,28 @@ pub(crate) fn deferral_delay(after: Duration, waited: Duration, left: Duration, 
     let spread = seldom.clamp(Duration::from_secs(1), MAX_SPREAD).mul_f64(chance / 4.0);
     (seldom + spread).min(last_chance).max(after)
 }
+
+/// The delay of an event that comes back after `after` at least, and may come back without end: no attempt is counted.
+/// The longer it has been on the queue, the more seldom it comes.
+pub(crate) fn delay_without_attempt(work: &Work<'_>, flow: &Flow, lease: &Lease, after: Duration) -> Duration {
+    let (now, row) = (work.now(), lease.row());
+    let left = flow.max_age.saturating_sub(now.since(row.queued_at));
+    let delay = deferral_delay(after, now.since(row.on_queue_since()), left, work.processor.chance.unit());
+    delay.min(LONGEST_ON_QUEUE).max(after)
+}
+
+/// The delay of a message whose event could not even be claimed. An old event comes back seldom: an outage of our own
+/// tables must not use up the receives of what the queue holds. When a replayed or woken event was sent, only its row
+/// says: it comes back each minute, so that its receives last for half a day.
+pub(crate) fn delay_without_claim(work: &Work<'_>, after: Duration) -> Duration {
+    if work.event.replay > 0 || work.event.wake > 0 {
+        return after.max(SENT_AGAIN);
+    }
+    (work.now().since(work.event.received_at) / 10).min(LONGEST_ON_QUEUE).max(after)
+}
+
+/// The delay of a replayed or woken event that could not be claimed.
+const SENT_AGAIN: Duration = Duration::from_secs(60);
 
 /// The most times that an event is received while it is deferred on the queue, from its acceptance to the end of its
 /// `max_age`, and asks as soon as it may. What stands behind it in its group is received no more often: all that stood

@@ -23,7 +23,12 @@ pub(crate) fn function_request(
     let integration = flows.partner_of(effect).expect("parsed flows have an integration for each function");
     let function = integration.function.clone().expect("a parsed flow invokes functions");
     let timeout = invoke.timeout.unwrap_or(integration.timeout).min(time_left(work));
-    let (span, deadline) = (work.processor.chance.bits(), work.now() + timeout);
+    let ids = work.event.span_ids();
+    let span = match purpose {
+        Purpose::Do => ids.called(row.epoch, &effect.id),
+        Purpose::Ask => ids.looked_up(row.epoch, &effect.id),
+    };
+    let deadline = work.now() + timeout;
     let parts = InvocationParts { effect, invoke, flow, event: work.event, row, span, deadline };
     let document = parts.document(purpose)?.to_json();
     Ok(FunctionRequest { integration: invoke.integration.clone(), function, document, timeout })

@@ -115,7 +115,7 @@ async fn counts<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Result<Resul
     let mut counts: Vec<Count> = Vec::new();
     // Caps on one channel share a counter, which is read and written once: a transaction takes no item twice.
     let mut counters: BTreeMap<String, Counter> = BTreeMap::new();
-    for cap in flow.caps() {
+    for (place, cap) in flow.guards.iter().enumerate().filter_map(|(place, guard)| Some((place, guard.as_cap()?))) {
         let entity = match entity(work, flow, cap, lease) {
             Ok(entity) => entity,
             Err(error) => return Ok(Err(Stop::template(None, &error))),
@@ -126,11 +126,14 @@ async fn counts<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Result<Resul
             Entry::Occupied(read) => read.into_mut(),
             Entry::Vacant(unread) => unread.insert(work.processor.caps.read(&key).await?),
         };
-        match counter.has_room(cap.limit, cap.per, &work.event.id, now) {
+        let by = &lease.row().known_as();
+        let room = counter.has_room(cap.limit, cap.per, by, now);
+        work.export_guard(lease.row(), place, "cap", if room.is_ok() { "passed" } else { "blocked" }, now);
+        match room {
             Ok(()) if counts.iter().any(|count| count.key == key) => (),
             Ok(()) => {
                 let longest = work.processor.flows.longest_cap(&cap.channel).max(cap.per);
-                counts.push(Count::new(key, counter.with_place(longest, &work.event.id, now), longest, now));
+                counts.push(Count::new(key, counter.with_place(longest, by, now), longest, now));
             }
             Err(full) => {
                 let facts = json!({

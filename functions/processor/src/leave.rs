@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::time::Timestamp;
-use shared::flows::Flow;
 use shared::ledger::{Lease, Line, Wait, WaitsFor};
 use shared::limits::pressure::DeferralReason;
 use shared::operate::metric::Fact;
@@ -22,14 +21,14 @@ use crate::work::Work;
 /// takes that write, the event waits on the queue.
 pub(crate) async fn leave(
     work: &Work<'_>,
-    flow: &Flow,
+    flow: &str,
     lease: Lease,
     on: &WaitsFor,
     why: DeferralReason,
     until: Option<Timestamp>,
 ) -> Result<Leaving, WriteError> {
     let now = work.now();
-    let mark = work.board.board().waits().get(&flow.name);
+    let mark = work.board.board().waits().get(flow);
     let known = mark.is_some_and(|mark| mark.lets_leave(on, now));
     if !known || mark.is_some_and(|mark| mark.is_due(now)) {
         mark_flow(work, flow, on, now).await;
@@ -42,14 +41,14 @@ pub(crate) async fn leave(
         None => place_behind_all(work, now).await?,
     };
     let (event, _, trace_id) = work.ids();
-    debug!(event, flow = flow.name, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
+    debug!(event, flow, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
     let (why_told, group) = (why.as_str().to_owned(), work.event.group.clone());
     let wait = Wait { on: on.clone(), why: why_told, group, since: now, until, woken_at: None };
     let closed = lease.clone().wait(wait, place, now);
     match work.processor.lines.wait(&closed, work.event).await {
         Ok(()) => {
             work.ends(Ended::with("waiting", Some(why.as_str()), closed.row()));
-            work.count(Fact::Waits(&flow.name, why));
+            work.count(Fact::Waits(flow, why));
             Ok(Leaving::Left)
         }
         Err(WriteError::Unavailable(error)) if error.is_lasting() => {
@@ -85,8 +84,8 @@ async fn place_behind_all(work: &Work<'_>, now: Timestamp) -> Result<Timestamp, 
 }
 
 /// Marks the flow. If that fails the event stays on the queue, and the next one tries it again.
-async fn mark_flow(work: &Work<'_>, flow: &Flow, on: &WaitsFor, now: Timestamp) {
-    let marked = change_waits(&*work.processor.boards, |board| board.with_waits(&flow.name, on, now)).await;
+async fn mark_flow(work: &Work<'_>, flow: &str, on: &WaitsFor, now: Timestamp) {
+    let marked = change_waits(&*work.processor.boards, |board| board.with_waits(flow, on, now)).await;
     if let Err(error) = marked {
         let (event, flow, trace_id) = work.ids();
         warn!(event, flow, trace_id, %error, "the flow's mark was not set; its events wait on the queue meanwhile");

@@ -18,6 +18,7 @@
 //! - [`action`]: what one effect does: a call, an invocation, an upsert, a decision.
 //! - [`function`]: one invocation of a function of the team's own.
 //! - [`partner`]: one request to a partner: a token that is rejected, and the time that is left.
+//! - [`let_go`]: a call that becomes slow: it goes on within its partner's share of the batches, or is let go.
 //! - [`permits`]: leave to call a partner: the gate, a token, and giving a permit back.
 //! - [`credentials`]: what authenticates us: a secret, or a token that was fetched for it.
 //! - [`pause`]: what an operator has paused, and for how long that holds an event back.
@@ -25,6 +26,8 @@
 //! - [`safe_mode`]: safe mode, turned on by an open breaker.
 //! - [`times`]: whether the times that the deployment sets fit one another, told at the start.
 //! - [`report`]: the one line that a message leaves in the log.
+//! - [`call_spans`]: the spans of requests: calls, questions, tokens.
+//! - [`spans`]: the spans of the work on a message, for whoever looks at traces.
 //! - [`work`]: the ports, the event and its run, which all of these are given.
 //! - [`ended`]: how the work on a message ended.
 
@@ -44,6 +47,7 @@ mod leave;
 mod action;
 mod function;
 mod partner;
+mod let_go;
 mod permits;
 mod credentials;
 mod pause;
@@ -51,6 +55,8 @@ mod hindrance;
 mod safe_mode;
 mod times;
 mod report;
+mod call_spans;
+mod spans;
 mod work;
 mod ended;
 

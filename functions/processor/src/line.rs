@@ -2,7 +2,7 @@
 
 use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
-use shared::ledger::Line;
+use shared::ledger::{InLine, Line, Row};
 use tracing::warn;
 
 use crate::ends::Stop;
@@ -21,13 +21,14 @@ pub(crate) async fn stand_in_line<'r>(run: &Run<'r>) -> Result<Option<Stop<'r>>,
     }
     let (lines, line) = (&work.processor.lines, Line::of(work.event));
     for _ in 0..MAX_LEFT_OVER {
-        let first = lines.first(&line).await?;
-        let Some(first) = first.filter(|first| first.is_before(lease.row())) else { break };
-        match work.processor.records.row(&first.id).await? {
+        let (row, first) = (lease.row(), lines.first(&line).await?);
+        let Some(first) = first.filter(|first| first.is_before(row) || first.is_left_over_of(row)) else { break };
+        match head(work, &first).await? {
+            // It may be this event itself, if another worker has had it meanwhile.
             Some(head) if head.stands_in_line() && head.place == Some(first.place) => {
                 return Ok(Some(Stop::Defer(Hindrance::behind(&head, work.now()))));
             }
-            // It was dropped, or a worker has it: then its message is before this one, if it has one.
+            // It was dropped or replayed, or a worker has it: then its message is before this one, if it has one.
             _ => lines.leave(&line, &first).await?,
         }
     }
@@ -39,6 +40,20 @@ pub(crate) async fn stand_in_line<'r>(run: &Run<'r>) -> Result<Option<Stop<'r>>,
         warn!(event, flow, trace_id, %unavailable, "{told}");
     }
     Ok(None)
+}
+
+/// The row of the first in line. One that cannot be read stands in nobody's way: another one will be parked in its stead.
+async fn head(work: &Work<'_>, first: &InLine) -> Result<Option<Row>, WriteError> {
+    match work.processor.records.row(&first.id).await {
+        Err(error) if error.is_lasting() => {
+            let (event, flow, trace_id) = work.ids();
+            let before = first.id.as_str();
+            let told = "the row of an event that waits before this one cannot be read; this one goes on without it";
+            warn!(event, flow, trace_id, before, %error, "{told}");
+            Ok(None)
+        }
+        row => Ok(row?),
+    }
 }
 
 /// Deletes what was kept of a woken event while it waited: under the number before its own.

@@ -2,12 +2,14 @@
 
 use shared::effects::outcome::LookupOutcome;
 use shared::flows::Effect;
+use shared::ledger::timeline::SpanEnd;
 use shared::ledger::{Doubt, Entry, Reason};
 use shared::operate::metric::Fact;
 
 use crate::action::ask_whether_done;
+use crate::call_spans::TriedCall;
 use crate::credentials::until_credentials_are_right;
-use crate::ends::Stop;
+use crate::ends::{Stop, delay_without_attempt};
 use crate::permits::{enter_all, release_permit};
 use crate::work::Run;
 
@@ -19,7 +21,16 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option
         Ok(permits) => permits,
         Err(hindrance) => return Some(Stop::Defer(hindrance)),
     };
-    let outcome = ask_whether_done(work, flow, run.lease.row(), effect).await;
+    let began = work.now();
+    let (outcome, status) = match ask_whether_done(work, flow, run.lease.row(), effect).await {
+        Ok(asked) => asked,
+        Err(no_credentials) => {
+            let (hindrance, end) = no_credentials.hindrance(work, effect.integration().unwrap_or_default());
+            release_permit(work, &mut permits, effect, end).await;
+            return Some(Stop::Defer(hindrance));
+        }
+    };
+    work.export_lookup(run.lease.row(), effect, || told(&outcome, status), began);
     release_permit(work, &mut permits, effect, outcome.call_end()).await;
     match outcome {
         LookupOutcome::Found(result) => {
@@ -37,7 +48,8 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option
         LookupOutcome::CannotSay(error) => {
             run.lease.record_unknown(effect, error.after("looked up: "), Doubt::None, work.now());
             let delay = flow.retry.delay(run.lease.attempts(effect).max(1), work.processor.chance.unit(), None);
-            return Some(Stop::Retry(delay.max(effect.asked_after().unwrap_or_default())));
+            let delay = delay.max(effect.asked_after().unwrap_or_default());
+            return Some(Stop::Retry(delay_without_attempt(work, flow, &run.lease, delay)));
         }
         LookupOutcome::CredentialsRejected(error) => {
             let hindrance = until_credentials_are_right(work, effect.integration().unwrap_or_default(), &error);
@@ -46,6 +58,18 @@ pub(crate) async fn look_up<'r>(run: &mut Run<'r>, effect: &'r Effect) -> Option
         }
     }
     None
+}
+
+/// What was found, as its span tells it.
+fn told(outcome: &LookupOutcome, status: Option<u16>) -> TriedCall {
+    let (end, outcome, error) = match outcome {
+        LookupOutcome::Found(_) => (SpanEnd::Done, "found", None),
+        LookupOutcome::FoundWithout(_) => (SpanEnd::Unknown, "found_without", None),
+        LookupOutcome::Absent => (SpanEnd::Failed, "absent", None),
+        LookupOutcome::CannotSay(error) => (SpanEnd::Unknown, "cannot_say", Some(error)),
+        LookupOutcome::CredentialsRejected(error) => (SpanEnd::Unknown, "credentials_rejected", Some(error)),
+    };
+    TriedCall { end, outcome, said: error.map(|error| error.told().to_owned()), status }
 }
 
 /// Parks an event whose effect happened, and whose result nobody could say.

@@ -10,7 +10,8 @@ use shared::adapters::aws::{
     DynamoPressure, DynamoTokens, LambdaFunctions, SqsDeadLetters, SqsEvents, SsmSecrets, aws,
 };
 use shared::adapters::machine::{EmfMetrics, Environment, SystemChance, SystemClock, log_as_json, read_flows};
-use shared::adapters::{AwsLcCrypto, HttpPartners, MaxMindPlaces};
+use shared::adapters::otlp::OtlpSpans;
+use shared::adapters::{AwsLcCrypto, HttpPartners, LazyPool, MaxMindPlaces};
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Chance as _;
 use shared::base::time::Timestamp;
@@ -24,7 +25,8 @@ use shared::operate::switchboard::Switchboard;
 async fn main() -> Result<(), Error> {
     let mut environment = Environment::default();
     log_as_json(environment.log_level("RUST_LOG"));
-    let metrics = EmfMetrics::new(environment.text("METRICS_NAMESPACE"));
+    let namespace = environment.text("METRICS_NAMESPACE");
+    let metrics = EmfMetrics::new(namespace);
     let flows = environment.text("FLOWS_DIR");
     let table = environment.text("LEDGER_TABLE");
     let limits = environment.text("LIMITS_TABLE");
@@ -38,9 +40,12 @@ async fn main() -> Result<(), Error> {
     let places = environment.optional("GEOIP_DATABASE");
     let endpoint = environment.optional("PARTNER_ENDPOINT_URL");
     let sampling = environment.log_sampling("LOG_SAMPLE_RATE");
+    let traces = environment.traces("processor");
     metrics.started(environment.check())?;
 
     let aws = aws().await;
+    let pool = LazyPool::default();
+    let spans = traces.map(|traces| OtlpSpans::new(traces, &aws, pool.clone()));
     let secrets = CachedSecrets::new(SsmSecrets::new(&aws, prefix), SystemClock).reading_early(SystemChance.unit());
     let ledger = DynamoLedger::new(&aws, table);
     let events = SqsEvents::new(&aws, queue);
@@ -68,6 +73,7 @@ async fn main() -> Result<(), Error> {
         latest: Box::new(DynamoLatest::new(&aws, &limits)),
         tokens: Tokens::new(Box::new(DynamoTokens::new(&aws, &limits)), Box::new(AwsLcCrypto)),
         metrics: Box::new(metrics.clone()),
+        spans: Box::new(spans.clone()),
         sampling,
         budgets: Box::new(DynamoBudgets::new(&aws, limits)),
         gate,
@@ -78,8 +84,8 @@ async fn main() -> Result<(), Error> {
         visibility: Box::new(events),
         dead_letters: Box::new(SqsDeadLetters::new(&aws, dead_letters)),
         secrets: Box::new(secrets),
-        partners: Box::new(HttpPartners::new(endpoint)),
-        functions: Box::new(LambdaFunctions::new(&aws)),
+        partners: Box::new(HttpPartners::over(pool.clone(), endpoint)),
+        functions: Box::new(LambdaFunctions::new(&aws, pool)),
         sleep: Box::new(SystemClock),
         clock: Box::new(SystemClock),
         chance: Box::new(SystemChance),
@@ -88,7 +94,8 @@ async fn main() -> Result<(), Error> {
     tell_misfits(processor);
     run(service_fn(async |batch: LambdaEvent<SqsEvent>| {
         let deadline = Timestamp::from_millis(batch.context.deadline.try_into().unwrap_or(i64::MAX));
-        let scope = LogScope::of_request(&batch.context.request_id);
+        spans.iter().for_each(|spans| spans.send_gathered(&metrics));
+        let scope = LogScope::of_invocation(&batch.context.request_id, batch.context.xray_trace_id.as_deref());
         Ok::<_, Error>(within(scope, handle(processor, batch.payload, deadline)).await)
     }))
     .await

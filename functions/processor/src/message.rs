@@ -1,9 +1,10 @@
 //! One message: whether it is an event, and whether the invocation has time for it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use shared::arrival::event::{Event, NotReadable};
+use shared::base::retention::QUEUE_RETENTION;
 use shared::base::time::Timestamp;
 use shared::flows::Flow;
 use shared::ledger::queue::Received;
@@ -14,26 +15,29 @@ use tracing::warn;
 
 use crate::claim::claim;
 use crate::ended::Ended;
-use crate::ends::bury_malformed;
+use crate::ends::{bury_malformed, delay_without_claim, move_to_letters};
 use crate::pause::pauses;
 use crate::report::report;
 use crate::work::{MessageFate, NEWER_FORMAT_DELAY, Processor, Work};
 
 /// Works on one message.
 pub async fn process(processor: &Processor, message: &Received, deadline: Timestamp) -> MessageFate {
-    let unit = &WorkUnit::new(&*processor.metrics);
+    let (unit, began) = (&WorkUnit::new(&*processor.metrics), processor.clock.now());
     let event = match Event::read(&message.body) {
         Ok(event) => event,
         Err(NotReadable::Malformed) => return bury_malformed(processor, message).await,
-        Err(NotReadable::NewerFormat(format)) => return leave_to_newer(unit, message, format),
+        Err(NotReadable::NewerFormat(format)) => return leave_to_newer(processor, unit, message, format).await,
     };
     let flow = processor.flows.flow(&event.flow);
     let board = board(processor, unit, flow.filter(|_| event.wake > 0)).await;
-    let work = Work { processor, message, event: &event, deadline, board, unit, end: Mutex::default() };
+    let (end, claim, token_requests) = Default::default();
+    let work = Work { processor, message, event: &event, deadline, board, unit, end, claim, token_requests };
     let level = work.board.board().log_level(&event.flow, processor.clock.now());
     within(LogScope { level, ..LogScope::default() }, async {
         let fate = work_on(&work, flow).await;
-        report(&work, flow);
+        let ended = work.take_end().unwrap_or(Ended::early("left"));
+        report(&work, flow, &ended);
+        work.export_message(flow, &ended, began);
         fate
     })
     .await
@@ -44,7 +48,7 @@ async fn work_on(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     if !work.board.is_known() {
         work.ends(Ended::early("stood_still"));
         work.count(Fact::StoodStill);
-        return MessageFate::RedeliverAfter(STANDSTILL);
+        return MessageFate::RedeliverAfter(delay_without_claim(work, STANDSTILL));
     }
     let never = flow.is_some_and(|flow| work.misfit(flow).is_some());
     if !never && !work.has_time(flow) {
@@ -54,8 +58,8 @@ async fn work_on(work: &Work<'_>, flow: Option<&Flow>) -> MessageFate {
     claim(work, flow).await
 }
 
-/// Leaves a message of a newer version to that version.
-fn leave_to_newer(unit: &WorkUnit<'_>, message: &Received, format: u32) -> MessageFate {
+/// Leaves a message of a newer version to that version, for as long as the queue keeps it.
+async fn leave_to_newer(processor: &Processor, unit: &WorkUnit<'_>, message: &Received, format: u32) -> MessageFate {
     // The fields that this version knows may be there.
     let known = serde_json::from_str::<Event>(&message.body).ok();
     let (event, flow) = (known.as_ref().map(|e| e.id.as_str()), known.as_ref().map(|e| e.flow.as_str()));
@@ -63,6 +67,9 @@ fn leave_to_newer(unit: &WorkUnit<'_>, message: &Received, format: u32) -> Messa
     let told = "a newer version sent this message; it is left on the queue for that version";
     warn!(message_id, event, flow, trace_id, format, "{told}");
     unit.count(&Fact::NewerFormat);
+    if message.is_deleted_soon(QUEUE_RETENTION, processor.clock.now()) {
+        return move_to_letters(processor, message).await;
+    }
     MessageFate::RedeliverAfter(NEWER_FORMAT_DELAY)
 }
 

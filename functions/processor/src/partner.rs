@@ -12,15 +12,16 @@ use shared::flows::{Integration, Meaning, PartnerAnswer};
 use shared::ledger::{CallError, Clue, Row};
 use shared::limits::pressure::{CallEnd, SLOW};
 
-use crate::credentials::{
-    NoCredentials, credentials, end_of, hindrance_of, renewed, secret_vars, until_credentials_are_right,
-};
+use crate::call_spans::AskedQuestion;
+use crate::credentials::{NoCredentials, credentials, renewed, secret_vars, until_credentials_are_right};
 use crate::hindrance::Hindrance;
 use crate::permits::{enter, leave};
 use crate::work::{LAST_WRITES, Work};
 
 /// A question to a partner that belongs to no effect.
-pub(crate) struct PartnerQuestion {
+pub(crate) struct PartnerQuestion<'q> {
+    /// The id of the enrichment that it is asked for; empty for the question to a human.
+    pub(crate) about: &'q str,
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) body: Option<serde_json::Value>,
@@ -46,18 +47,23 @@ pub(crate) async fn ask(
     work: &Work<'_>,
     row: &Row,
     name: &str,
-    question: PartnerQuestion,
+    question: PartnerQuestion<'_>,
 ) -> Result<PartnerAnswer, NotAnswered> {
     let failed = |error: &str| Err(NotAnswered::Failed(error.to_owned()));
     let Some(partner) = work.processor.flows.integration(name) else { return failed("no integration") };
     let permit = enter(work, name, partner).await.map_err(NotAnswered::Hindered)?;
+    let asked = AskedQuestion {
+        integration: name,
+        base_url: &partner.base_url,
+        method: question.method,
+        about: question.about,
+    };
     let (answer, end) = match request(work, name, partner, question).await {
-        // Something is missing on our side: the partner was not asked.
-        Err(NoCredentials::BadSecret(error)) => (failed(&error), CallEnd::Neutral),
-        Err(NoCredentials::NoToken(no_token)) => {
-            (Err(NotAnswered::Hindered(hindrance_of(&no_token, name))), end_of(&no_token))
+        Err(no_credentials) => {
+            let (hindrance, end) = no_credentials.hindrance(work, name);
+            (Err(NotAnswered::Hindered(hindrance)), end)
         }
-        Ok((request, mut secrets)) => match send_renewing(work, name, partner, request, &mut secrets, |_| true).await {
+        Ok((request, mut secrets)) => match send_asked(work, partner, &asked, request, &mut secrets).await {
             Ok(answer) if (200..=299).contains(&answer.status) => (Ok(answer), CallEnd::Success),
             Ok(answer) => {
                 let meaning = work.processor.flows.read_question(partner, &answer).meaning;
@@ -69,6 +75,19 @@ pub(crate) async fn ask(
         },
     };
     leave(work, name, permit, end).await;
+    answer
+}
+
+async fn send_asked(
+    work: &Work<'_>,
+    partner: &Integration,
+    asked: &AskedQuestion<'_>,
+    request: PartnerRequest,
+    secrets: &mut Vec<Secret>,
+) -> Result<PartnerAnswer, NoAnswer> {
+    let began = work.now();
+    let answer = send_renewing(work, asked.integration, partner, request, secrets, |_| true).await;
+    work.export_asked(asked, &answer, began);
     answer
 }
 
@@ -100,20 +119,20 @@ async fn request(
     work: &Work<'_>,
     name: &str,
     partner: &Integration,
-    question: PartnerQuestion,
+    question: PartnerQuestion<'_>,
 ) -> Result<(PartnerRequest, Vec<Secret>), NoCredentials> {
-    let PartnerQuestion { method, path, body } = question;
+    let PartnerQuestion { about, method, path, body } = question;
     let request = PartnerRequest {
         method,
         integration: name.to_owned(),
         base_url: partner.base_url.clone(),
         path,
-        headers: work.event.trace_headers(work.processor.chance.bits()),
+        headers: work.event.trace_headers(work.asked_span(about)),
         credentials: credentials(work, name, partner, format!("{}/{name}", work.event.id)).await?,
         body: body.as_ref().map(RequestBody::of_json),
         timeout: partner.timeout,
     };
-    let vars = secret_vars(work, name, partner).await.map_err(NoCredentials::BadSecret)?;
+    let vars = secret_vars(work, name, partner).await?;
     let secrets = request.credentials.secrets().into_iter().chain(vars.values().cloned()).collect();
     let request = request.with_fields_of(partner, work.event, &vars);
     let request = request.map_err(|error| NoCredentials::BadSecret(error.to_string()))?;

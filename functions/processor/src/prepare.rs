@@ -21,7 +21,7 @@ use shared::limits::pressure::{Deferral, DeferralReason};
 use shared::operate::{approval, stale_guard};
 use tracing::warn;
 
-use crate::ends::Stop;
+use crate::ends::{Stop, delay_without_attempt};
 use crate::hindrance::Hindrance;
 use crate::leave::tell_not_kept;
 use crate::partner::{NotAnswered, PartnerQuestion, ask};
@@ -68,14 +68,22 @@ async fn guard<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease) -> Option<Stop<'
     };
     let scope = lease.row().scope_of(work.event);
     let now = work.now();
-    flow.guards.iter().find_map(|guard| match judge(guard, contact.as_ref(), &scope, now) {
-        Ok(Judgement::Pass) => None,
-        Ok(Judgement::Block(facts)) => Some(Stop::Block { guard: guard.name().to_owned(), facts }),
-        Ok(Judgement::Wait(until)) => {
-            let deferral = Deferral { after: until.since(now), why: DeferralReason::QuietHours };
-            Some(Stop::Defer(Hindrance::timed(deferral)))
+    flow.guards.iter().enumerate().find_map(|(place, guard)| {
+        let began = work.now();
+        let (stop, end) = match judge(guard, contact.as_ref(), &scope, now) {
+            Ok(Judgement::Pass) => (None, "passed"),
+            Ok(Judgement::Block(facts)) => (Some(Stop::Block { guard: guard.name().to_owned(), facts }), "blocked"),
+            Ok(Judgement::Wait(until)) => {
+                let deferral = Deferral { after: until.since(now), why: DeferralReason::QuietHours };
+                (Some(Stop::Defer(Hindrance::timed(deferral))), "waits")
+            }
+            Err(error) => (Some(Stop::template(None, &error)), "failed"),
+        };
+        // A cap is counted with the intents.
+        if guard.as_cap().is_none() {
+            work.export_guard(lease.row(), place, guard.name(), end, began);
         }
-        Err(error) => Some(Stop::template(None, &error)),
+        stop
     })
 }
 
@@ -111,7 +119,10 @@ async fn enrich<'r>(work: &Work<'_>, flow: &Flow, enrich: &Enrich, lease: &mut L
             lease.record_enrichment(&enrich.id, json!({}), work.now());
             None
         }
-        OnError::Retry => Some(Stop::Retry(work.board.policy(flow).delay(1, work.processor.chance.unit(), None))),
+        OnError::Retry => {
+            let delay = work.board.policy(flow).delay(1, work.processor.chance.unit(), None);
+            Some(Stop::Retry(delay_without_attempt(work, flow, lease, delay)))
+        }
         OnError::Dead => Some(Stop::Bury { effect: None, reason: Reason::Enrichment, error }),
     }
 }
@@ -128,7 +139,7 @@ async fn find_out(work: &Work<'_>, enrich: &Enrich, lease: &Lease) -> Result<Val
             if let Some(known) = work.processor.found.get(&enrich.id, &path, enrich.cache, now) {
                 return Ok(known);
             }
-            let question = PartnerQuestion { method: "GET", path: path.clone(), body: None };
+            let question = PartnerQuestion { about: &enrich.id, method: "GET", path: path.clone(), body: None };
             let answer = ask(work, lease.row(), integration, question).await?;
             let value = pick_values(result, answer.body.as_ref().unwrap_or(&Value::Null));
             work.processor.found.put(&enrich.id, path, value.clone(), now);
@@ -173,7 +184,7 @@ async fn approve<'r>(
         if !asked {
             lease.withdraw_question(work.now());
         }
-        return Ok(Some(not_kept(work, &error)));
+        return Ok(Some(not_kept(work, flow, lease, &error)));
     }
     if asked {
         return Ok(Some(Stop::AwaitApproval { posted: "asked before".into() }));
@@ -184,20 +195,20 @@ async fn approve<'r>(
 }
 
 /// The stop of an event that cannot wait for an answer, because its payload is not kept: now, or never.
-fn not_kept<'r>(work: &Work<'_>, error: &Unavailable) -> Stop<'r> {
+fn not_kept<'r>(work: &Work<'_>, flow: &Flow, lease: &Lease, error: &Unavailable) -> Stop<'r> {
     if error.is_lasting() {
         tell_not_kept(work, error, "it is parked");
         let error = "the ledger does not take the payload, which has to be kept until a human answers".into();
         return Stop::Bury { effect: None, reason: Reason::NotKept, error };
     }
-    let (event, flow, trace_id) = work.ids();
-    warn!(event, flow, trace_id, %error, "the payload was not kept; the question is asked when the event comes back in 10 s");
-    Stop::Retry(OUTAGE_DELAY)
+    let (event, flow_name, trace_id) = work.ids();
+    warn!(event, flow = flow_name, trace_id, %error, "the payload was not kept; the question is asked when the event comes back");
+    Stop::Retry(delay_without_attempt(work, flow, lease, OUTAGE_DELAY))
 }
 
 /// Posts the question to Slack. Where that fails, the event waits all the same: operators see it.
 async fn post_question(work: &Work<'_>, row: &Row, approval: &Approval, message: Value) -> String {
-    let question = PartnerQuestion { method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
+    let question = PartnerQuestion { about: "", method: "POST", path: "/chat.postMessage".into(), body: Some(message) };
     match ask(work, row, &approval.integration, question).await {
         Ok(answer) if answer.body.as_ref().is_some_and(|body| body["ok"] == true) => "asked in Slack".into(),
         Ok(_) => "the question was not posted (Slack answered with an error)".into(),

@@ -9,8 +9,7 @@ use crate::ended::Ended;
 use crate::work::Work;
 
 /// Writes the line. Of plain successes only a sample is written; replays and wakes always are.
-pub(crate) fn report(work: &Work<'_>, flow: Option<&Flow>) {
-    let ended = work.take_end().unwrap_or(Ended::early("left"));
+pub(crate) fn report(work: &Work<'_>, flow: Option<&Flow>, ended: &Ended) {
     let again = work.event.replay > 0 || work.event.wake > 0;
     if ended.is_plain_success() && !again && !work.processor.sampling.keeps(&work.event.id) {
         return;

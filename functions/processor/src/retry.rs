@@ -29,13 +29,6 @@ pub(crate) struct FailedCall {
     pub(crate) as_if_down: bool,
 }
 
-impl FailedCall {
-    /// A call that something of ours has kept from being made.
-    pub(crate) fn never_made(error: String) -> Self {
-        FailedCall { error, retry_after: None, as_if_down: false }
-    }
-}
-
 /// The stop after a failed call: the event waits for a partner that is down, or the effect is retried or given up.
 pub(crate) async fn wait_or_retry<'r>(run: &mut Run<'r>, effect: &'r Effect, failed: FailedCall) -> Stop<'r> {
     match standing(run, effect, run.lease.tried_before(effect)).await {
@@ -81,7 +74,7 @@ async fn standing(run: &Run<'_>, effect: &Effect, tried: Option<Timestamp>) -> O
 
 /// Retries the effect, as the policy says, unless its attempts or its contact's retries are spent. Where its partner may be
 /// down, and that can be known after `until_known`, they are not: the event comes back then.
-pub(crate) async fn retry_or_bury<'r>(
+async fn retry_or_bury<'r>(
     run: &mut Run<'r>,
     effect: &'r Effect,
     failed: FailedCall,

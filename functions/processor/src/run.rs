@@ -7,7 +7,7 @@ use shared::ledger::{Doubt, Next, Reason};
 use tracing::warn;
 
 use crate::call::call;
-use crate::ends::{Stop, end, succeed};
+use crate::ends::{Stop, delay_without_attempt, end, succeed};
 use crate::intend::intend;
 use crate::line::stand_in_line;
 use crate::look_up::look_up;
@@ -61,8 +61,8 @@ pub(crate) async fn run(mut run: Run<'_>) -> Result<MessageFate, WriteError> {
 /// A port did not answer between two effects. The row is closed with all that is known, and the event comes back.
 fn keep_what_is_done<'r>(run: &Run<'_>, error: &Unavailable) -> Stop<'r> {
     let (event, flow, trace_id) = run.work.ids();
-    warn!(event, flow, trace_id, %error, "the next effects were not intended; the event is tried again in 10 s");
-    Stop::Retry(OUTAGE_DELAY)
+    warn!(event, flow, trace_id, %error, "the next effects were not intended; the event is tried again later");
+    Stop::Retry(delay_without_attempt(run.work, run.flow, &run.lease, OUTAGE_DELAY))
 }
 
 fn is_expired(run: &Run<'_>) -> bool {

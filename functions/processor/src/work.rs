@@ -1,7 +1,8 @@
 //! The context of all stages: the ports, one event at work, and its run under a lease.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use shared::arrival::event::Event;
@@ -19,11 +20,12 @@ use shared::effects::token::Tokens;
 use shared::flows::template::TemplateError;
 use shared::flows::{ContactRef, Effect, Flow, Flows, OverlongTimeout};
 use shared::ledger::queue::{DeadLetters, Queue, Received, Visibility};
-use shared::ledger::{Claims, Lease, Lines, Records};
+use shared::ledger::{Claims, Lease, Lines, Records, Row};
 use shared::limits::budget::Budgets;
 use shared::limits::pressure::{Gate, Permit};
 use shared::operate::log::LogSampling;
 use shared::operate::metric::{Fact, Metrics, WorkUnit};
+use shared::operate::span::Spans;
 use shared::operate::stale_guard::{self, Latest};
 use shared::operate::switchboard::{Board, InForce, Switchboard};
 use tracing::error;
@@ -84,6 +86,8 @@ pub struct Processor {
     pub contacts: Box<dyn Contacts>,
     /// The metrics.
     pub metrics: Box<dyn Metrics>,
+    /// The exporter of spans.
+    pub spans: Box<dyn Spans>,
     /// Which successes are logged.
     pub sampling: LogSampling,
     /// Random numbers, for jitter and spans.
@@ -147,6 +151,10 @@ pub(crate) struct Work<'w> {
     pub(crate) unit: &'w WorkUnit<'w>,
     /// How the work has ended, for its line in the log.
     pub(crate) end: Mutex<Option<Ended>>,
+    /// The number of the claim, once it is won: the row's epoch.
+    pub(crate) claim: OnceLock<u64>,
+    /// How many requests for tokens were made, for their spans.
+    pub(crate) token_requests: AtomicU64,
 }
 
 impl Work<'_> {
@@ -173,10 +181,10 @@ impl Work<'_> {
         (self.event.id.as_str(), &self.event.flow, self.event.trace.id())
     }
 
-    /// Whether the invocation lasts long enough for any one effect of the flow.
+    /// Whether the invocation lasts long enough for any one call of the flow.
     pub(crate) fn has_time(&self, flow: Option<&Flow>) -> bool {
-        let effects = flow.into_iter().flat_map(|flow| &flow.effects);
-        let partners = effects.filter_map(|effect| self.processor.flows.partner_of(effect));
+        let asked = flow.into_iter().flat_map(Flow::integrations);
+        let partners = asked.filter_map(|name| self.processor.flows.integration(name));
         let longest = partners.map(|partner| partner.timeout).max().unwrap_or_default();
         self.deadline.since(self.now()) >= longest + LAST_WRITES
     }
@@ -199,6 +207,20 @@ impl Work<'_> {
     /// Whether the flow did not have this effect when it accepted the event. An event of an older version does not say.
     pub(crate) fn is_new(&self, effect: &Effect) -> bool {
         self.event.effects.as_deref().is_some_and(|accepted| effect.is_new_since(accepted))
+    }
+
+    /// Why the event is not done, though all that surely has to be done is: an effect of its flow may be one that is done
+    /// under a name which the flow has no more. A replay is of what its operator saw in the plan.
+    pub(crate) fn maybe_renamed(&self, row: &Row) -> Option<String> {
+        let flow = self.processor.flows.flow(&self.event.flow).filter(|_| !self.event.is_replay())?;
+        let new = row.maybe_renamed(flow, self.event.effects.as_deref());
+        let new: Vec<&str> = new.into_iter().map(|effect| effect.id.as_str()).collect();
+        (!new.is_empty()).then(|| {
+            let (new, gone) = (new.join("`, `"), row.done_under_lost_names(flow).join("`, `"));
+            format!(
+                "`{gone}` happened, or may have, and the flow has it no more; `{new}` may be the same, and was not done"
+            )
+        })
     }
 
     /// Whether a flow's safe mode is on.

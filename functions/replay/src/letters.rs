@@ -5,11 +5,14 @@ use serde_json::Value;
 use shared::adapters::lambda::{keep, received};
 use shared::arrival::event::{Event, NotReadable};
 use shared::arrival::key;
-use shared::base::errors::WriteError;
+use shared::base::errors::{Unavailable, WriteError};
+use shared::base::id::EventId;
+use shared::base::retention::DEAD_LETTER_RETENTION;
 use shared::base::time::Timestamp;
 use shared::ledger::queue::{Received, Tick};
-use shared::ledger::{Reason, Row, State};
+use shared::ledger::{LostAttempt, Reason, Row, State};
 use shared::operate::metric::{Fact, WorkUnit};
+use shared::operate::span::export_lost;
 use tracing::{error, info, warn};
 
 use crate::{Replay, lane};
@@ -33,13 +36,15 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
     for letter in dead {
         let now = replay.clock.now();
         let Some((event, otherwise)) = event_of(&letter, now) else {
-            let message_id = &letter.message_id;
-            warn!(message_id, "a newer version sent this dead letter; it is left on the queue for that version");
-            kept.push(letter.message_id);
+            kept.extend(leave_to_newer(replay, unit, letter, now).await);
             continue;
         };
         let parked = match park(replay, unit, &event, otherwise, now).await {
             Err(error) if is_lasting(&error) => park_otherwise(replay, unit, &letter, &event, otherwise, now).await,
+            // A newer version wrote the row, and may come back to it for as long as the queue keeps the letter.
+            Err(WriteError::NewerFormat) if is_deleted_soon(&letter, now) => {
+                stand_in(replay, unit, &letter, &event, now).await
+            }
             parked => parked,
         };
         match parked {
@@ -78,6 +83,37 @@ pub async fn park_batch(replay: &Replay, letters: Vec<Received>) -> Vec<String> 
     kept
 }
 
+/// Leaves a letter of a newer version to that version. Before the queue deletes it, another event is parked in its place.
+/// Returns its id if it stays on the queue.
+async fn leave_to_newer(replay: &Replay, unit: &WorkUnit<'_>, letter: Received, now: Timestamp) -> Option<String> {
+    let message_id = &letter.message_id;
+    unit.count(&Fact::NewerFormat);
+    if !is_deleted_soon(&letter, now) {
+        warn!(message_id, "a newer version sent this dead letter; it is left on the queue for that version");
+        return Some(letter.message_id);
+    }
+    // The fields that this version knows may be there.
+    let known = serde_json::from_str::<Event>(&letter.body);
+    let event = known.unwrap_or_else(|_| Event::malformed(message_id, &letter.body, now));
+    let (id, flow, trace_id) = (event.id.as_str(), &event.flow, event.trace.id());
+    match park_beside(replay, unit, event.stand_in(message_id, &letter.body), Row::left_behind, now).await {
+        Ok(_) => {
+            let told = "no newer version came back for its dead letter; what it holds is parked";
+            error!(message_id, event = id, flow, trace_id, "{told}");
+            None
+        }
+        Err(error) => {
+            let told = "the dead letter of a newer version was not parked; it stays on the queue and comes back";
+            warn!(message_id, event = id, flow, trace_id, %error, "{told}");
+            Some(letter.message_id)
+        }
+    }
+}
+
+fn is_deleted_soon(letter: &Received, now: Timestamp) -> bool {
+    letter.is_deleted_soon(DEAD_LETTER_RETENTION, now)
+}
+
 /// Works on the lane. A tick that is kept comes back when the lane may go on.
 async fn drive_lane(replay: &Replay, unit: &WorkUnit<'_>, tick: Tick, letter: Received) -> Option<String> {
     let wait = lane::tick(replay, unit, &tick).await?;
@@ -97,25 +133,41 @@ async fn park(
     otherwise: Reason,
     now: Timestamp,
 ) -> Result<LetterFate, WriteError> {
-    let (seen, row) = match to_park(replay, event, otherwise, now).await? {
-        Ok(rows) => rows,
+    let ToPark { seen, row, lost } = match to_park(replay, event, otherwise, now).await? {
+        Ok(to_park) => to_park,
         Err(fate) => return Ok(fate),
     };
     let next = row.park(now);
     let event = &Event { replay: next.replay, ..event.clone() };
     replay.records.park(seen.as_ref(), &next, event).await?;
+    tell_lost(replay, &next, lost, now);
     count_parked(replay, unit, seen.as_ref(), &next, now);
     Ok(LetterFate::Parked)
 }
 
-/// The row of a letter as it is, if there is one, and the row to park. The inner error is the fate of a letter that is not
-/// to be parked.
+/// The row of a letter as it is, if there is one, the row to park, and the attempts of a worker that was lost, if one had
+/// the event last.
+struct ToPark {
+    seen: Option<Row>,
+    row: Row,
+    lost: Option<Vec<LostAttempt>>,
+}
+
+/// Exports the spans of a worker that was lost and that nobody follows. Whoever was lost before it has a successor, which
+/// has exported them.
+fn tell_lost(replay: &Replay, row: &Row, lost: Option<Vec<LostAttempt>>, now: Timestamp) {
+    if let Some(attempts) = lost {
+        export_lost(&*replay.spans, row, &attempts, now);
+    }
+}
+
+/// What there is to park of a letter. The inner error is the fate of a letter that is not to be parked.
 async fn to_park(
     replay: &Replay,
     event: &Event,
     otherwise: Reason,
     now: Timestamp,
-) -> Result<Result<(Option<Row>, Row), LetterFate>, WriteError> {
+) -> Result<Result<ToPark, LetterFate>, WriteError> {
     let seen = replay.records.row(&event.id).await?;
     let row = match &seen {
         None => Row::unaccounted(event, otherwise, now),
@@ -127,7 +179,9 @@ async fn to_park(
         Some(row) if row.state != State::Dead && !row.claimable(now) => return Err(WriteError::Fenced),
         Some(row) => row.clone().with_payload_of(event),
     };
-    Ok(Ok((seen, row)))
+    let is_lost = row.state == State::Running;
+    let (row, attempts) = row.given_up(now);
+    Ok(Ok(ToPark { seen, row, lost: is_lost.then_some(attempts) }))
 }
 
 /// Parks a letter that can never be parked as others are. Its row may be the fault, or its payload: if the row alone is
@@ -154,12 +208,13 @@ async fn park_without_payload(
     otherwise: Reason,
     now: Timestamp,
 ) -> Result<LetterFate, WriteError> {
-    let (seen, row) = match to_park(replay, event, otherwise, now).await? {
-        Ok(rows) => rows,
+    let ToPark { seen, row, lost } = match to_park(replay, event, otherwise, now).await? {
+        Ok(to_park) => to_park,
         Err(fate) => return Ok(fate),
     };
     let next = row.park_without_payload(now);
     replay.records.replace(seen.as_ref(), &next).await?;
+    tell_lost(replay, &next, lost, now);
     count_parked(replay, unit, seen.as_ref(), &next, now);
     Ok(LetterFate::WithoutPayload)
 }
@@ -196,14 +251,103 @@ async fn stand_in(
     event: &Event,
     now: Timestamp,
 ) -> Result<LetterFate, WriteError> {
-    let other = event.stand_in(&letter.message_id, &letter.body);
-    let seen = replay.records.row(&other.id).await?;
-    if seen.is_none() {
-        let row = Row::stand_in(&other, &event.id, now).park(now);
-        replay.records.park(None, &row, &other).await?;
-        count_parked(replay, unit, None, &row, now);
+    // Its row may have been found broken while it waited, under the number before.
+    let as_it_waited = event.wake.checked_sub(1).map(|wake| EventId::named(stand_in_name(wake, &event.id)));
+    if let Some(other) = as_it_waited
+        && replay.records.row(&other).await?.is_some()
+    {
+        return Ok(LetterFate::StoodIn);
     }
+    let row = |other: &Event, now| Row::stand_in(other, &event.id, now);
+    park_beside(replay, unit, event.stand_in(&letter.message_id, &letter.body), row, now).await?;
     Ok(LetterFate::StoodIn)
+}
+
+/// The name of the event that stands in for one which waits under this wake number.
+fn stand_in_name(wake: u32, of: &EventId) -> String {
+    format!("w{wake}-{of}")
+}
+
+/// A waiting event whose row is broken for good.
+pub(crate) struct Lost<'l> {
+    pub(crate) id: &'l EventId,
+    /// The row, if it can be read.
+    pub(crate) row: Option<&'l Row>,
+    /// The payload, if it is there and can be read.
+    pub(crate) kept: Option<Event>,
+}
+
+impl Lost<'_> {
+    /// The event, or what is known of it.
+    pub(crate) fn event(&self) -> Event {
+        let unknown = || Event::malformed(self.id.as_str(), "", Timestamp::from_secs(0));
+        let of_row = |row: &Row| {
+            let (flow, source) = (row.flow.clone(), row.source.clone());
+            let (received_at, trace, wake) = (row.received_at, row.trace.clone(), row.wake);
+            let group = row.wait.as_ref().map(|wait| wait.group.clone()).unwrap_or_default();
+            Event { flow, source, received_at, trace, wake, group, ..unknown() }
+        };
+        self.kept.clone().unwrap_or_else(|| self.row.map_or_else(unknown, of_row))
+    }
+}
+
+/// Parks an event that waits, and whose row is broken for good, beside it. Says whether this was the first time.
+pub(crate) async fn stand_in_for_waiting(
+    replay: &Replay,
+    unit: &WorkUnit<'_>,
+    lost: &Lost<'_>,
+    now: Timestamp,
+) -> Result<bool, Unavailable> {
+    let event = lost.event();
+    let body = lost.kept.as_ref().map(|kept| serde_json::to_string(kept).unwrap_or_default());
+    let other = event.stand_in(&stand_in_name(event.wake, lost.id), body.as_deref().unwrap_or_default());
+    let row = |other: &Event, now| match body {
+        Some(_) => Row::stand_in(other, lost.id, now),
+        None => Row::stand_in(other, lost.id, now).without_payload(),
+    };
+    match park_beside(replay, unit, other, row, now).await {
+        Ok(is_new) => Ok(is_new),
+        // Another container was faster.
+        Err(WriteError::Fenced | WriteError::NewerFormat) => Ok(false),
+        Err(WriteError::Unavailable(unavailable)) => Err(unavailable),
+    }
+}
+
+/// Parks a woken event whose payload is gone, or cannot be read, if its row is as it was seen. Says whether it was.
+pub(crate) async fn park_for_lost_payload(
+    replay: &Replay,
+    unit: &WorkUnit<'_>,
+    row: &Row,
+    now: Timestamp,
+) -> Result<bool, Unavailable> {
+    let next = row.clone().park_for_lost_payload(now);
+    match replay.records.replace(Some(row), &next).await {
+        Ok(()) => {
+            count_parked(replay, unit, Some(row), &next, now);
+            unit.count(&Fact::NotKept);
+            Ok(true)
+        }
+        Err(WriteError::Fenced | WriteError::NewerFormat) => Ok(false),
+        Err(WriteError::Unavailable(unavailable)) => Err(unavailable),
+    }
+}
+
+/// Parks another event in the place of one, as the row that `row` makes of it, unless it is there already. Says whether it
+/// was not.
+async fn park_beside(
+    replay: &Replay,
+    unit: &WorkUnit<'_>,
+    other: Event,
+    row: impl FnOnce(&Event, Timestamp) -> Row,
+    now: Timestamp,
+) -> Result<bool, WriteError> {
+    if replay.records.row(&other.id).await?.is_some() {
+        return Ok(false);
+    }
+    let row = row(&other, now).park(now);
+    replay.records.park(None, &row, &other).await?;
+    count_parked(replay, unit, None, &row, now);
+    Ok(true)
 }
 
 /// What became of a letter.

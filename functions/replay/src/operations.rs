@@ -1,16 +1,21 @@
 //! The operators' requests: one JSON object each.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::masked::Masked;
+use shared::base::suggest::suggest;
 use shared::ledger::batch::{Batch, Filter};
-use shared::ledger::{Declined, Line, Row, SignOff, missing};
+use shared::ledger::timeline::EventTimeline;
+use shared::ledger::{Declined, Line, Progress, Row, SignOff, missing};
 use shared::operate::approval::{self, ApprovalAnswer, Question};
 use shared::operate::log::LogLevel;
 use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::{Record, RequeueError, end, find};
+use shared::operate::span::export_sent;
 use tracing::{info, warn};
 
 use crate::contacts::{self, ImportRow};
@@ -97,6 +102,11 @@ pub enum Operation {
     Wake,
     /// Shows one event in full.
     Show {
+        /// The event's id.
+        id: EventId,
+    },
+    /// Shows what was done for an event and when it waited, as spans.
+    Trace {
         /// The event's id.
         id: EventId,
     },
@@ -259,6 +269,7 @@ impl Operation {
     fn event(&self) -> Option<&EventId> {
         match self {
             Operation::Show { id }
+            | Operation::Trace { id }
             | Operation::Replay { id, .. }
             | Operation::Drop { id, .. }
             | Operation::Resolve { id, .. } => Some(id),
@@ -307,7 +318,7 @@ fn default_rate() -> u32 {
 const MAX_RESULT: usize = 1024;
 
 const HOW: &str = concat!(
-    r#"write a JSON object. To look: {"op": "list"}, {"op": "reasons"}, {"op": "show", "id": "…"}, "#,
+    r#"write a JSON object. To look: {"op": "list"}, {"op": "reasons"}, {"op": "show" or "trace", "id": "…"}, "#,
     r#"{"op": "plan", "ids": ["…"]}, {"op": "status"}, {"op": "show_contact", "tenant": "…", "email": "…"}. To change something, with "by": "…" and "reason": "…" besides: "#,
     r#"{"op": "replay", "id": "…"}, {"op": "apply", "events": [{"id": "…", "hash": "…"}]}, "#,
     r#"{"op": "batch", "only": {"flow": "…"}, "max": 20, "rate": 5}, {"op": "stop", "batch": "…"}, "#,
@@ -387,6 +398,14 @@ pub(crate) async fn handle(replay: &Replay, payload: Value) -> Value {
     done.unwrap_or_else(|failure| failure.answer())
 }
 
+/// The same for an approver, who answers questions and looks at them, and does nothing else.
+pub(crate) async fn handle_for_approver(replay: &Replay, payload: Value) -> Value {
+    match payload["op"].as_str() {
+        Some("list" | "reasons" | "show" | "approve" | "reject") => handle(replay, payload).await,
+        _ => decline("approvers may list, reasons, show, approve and reject: nothing was done").answer(),
+    }
+}
+
 /// Does an operation that was asked for by this name, and logs if it was not done.
 pub(crate) async fn attempt(replay: &Replay, name: &str, operation: Operation) -> Result<Value, Failure> {
     let event = operation.event().cloned();
@@ -414,6 +433,7 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
         Operation::Schedule => schedule::run_schedule(replay, unit).await,
         Operation::Wake => wake::run_wakes(replay, unit).await,
         Operation::Show { id } => show(replay, &id).await,
+        Operation::Trace { id } => trace(replay, &id).await,
         Operation::Replay { id, with_new, by, reason, version } => {
             replay_one(replay, unit, &id, with_new, SignOff::new(&by, &reason)?, version.as_deref()).await
         }
@@ -444,11 +464,34 @@ pub async fn operate(replay: &Replay, operation: Operation) -> Result<Value, Fai
 async fn show(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
     let Record { row, event } = Record::read(&*replay.records, id).await?;
     let mut page = view::page(&row, event.as_ref());
+    say_needed_results(replay, &row, &mut page);
+    page["timeline"] = json!(EventTimeline::of(&row, replay.clock.now()));
     let older = replay.records.older(id).await?;
     if !older.is_empty() {
         page["older"] = json!(older.iter().map(|row| view::page(row, None)).collect::<Vec<_>>());
     }
     Ok(page)
+}
+
+/// Says of each effect that is not done, or without a result, which results an operator has to state, should it have happened.
+fn say_needed_results(replay: &Replay, row: &Row, page: &mut Value) {
+    for (name, entry) in &row.effects {
+        let needed = replay.flows.required_results(&row.flow, name);
+        let lacking = match &entry.progress {
+            Progress::Done { result } => missing(result, &needed),
+            Progress::Skipped => Vec::new(),
+            _ => needed.clone(),
+        };
+        if !lacking.is_empty() {
+            page["effects"][name.as_str()]["needs"] = json!(needed);
+        }
+    }
+}
+
+/// What was done for an event and when it waited, rebuilt from its row.
+async fn trace(replay: &Replay, id: &EventId) -> Result<Value, Failure> {
+    let row = find(&*replay.records, id).await?;
+    Ok(json!(EventTimeline::of(&row, replay.clock.now())))
 }
 
 /// Sends one event through the queue again.
@@ -489,9 +532,13 @@ async fn decide(
     for QuestionSeen { id, hash } in questions {
         let question = Question { id: id.clone(), hash };
         let Replay { records, queue, flows, clock, .. } = replay;
-        let decided = approval::decide(&**records, &**queue, flows, &question, answer, sign_off, clock.now()).await;
+        let now = clock.now();
+        let decided = approval::decide(&**records, &**queue, flows, &question, answer, sign_off, now).await;
         answered.push(match decided.map_err(Failure::from) {
-            Ok(row) => json!({"id": id, "state": row.state}),
+            Ok(row) => {
+                export_sent(&*replay.spans, &row, now, clock.now());
+                json!({"id": id, "state": row.state})
+            }
             Err(failure) => failure.answer_for(&id),
         });
     }
@@ -532,7 +579,7 @@ async fn resolve(
 ) -> Result<Value, Failure> {
     let row = find(&*replay.records, id).await?;
     row_version::check(&row, Some(seen))?;
-    let effect = name_in_row(replay, &row, effect);
+    let effect = known_effect(replay, &row, effect)?;
     let required = replay.flows.required_results(&row.flow, &effect);
     let happened = match verdict {
         EffectVerdict::Happened(result) if result.to_string().len() > MAX_RESULT => {
@@ -547,6 +594,18 @@ async fn resolve(
     replay.records.replace(Some(&row), &next).await?;
     info!(event = %id, effect, by = sign_off.by, "an effect was resolved");
     Ok(view::page(&next, None))
+}
+
+/// The name under which the row knows an effect, if its flow or the row has it.
+fn known_effect(replay: &Replay, row: &Row, effect: &str) -> Result<String, Failure> {
+    let name = name_in_row(replay, row, effect);
+    let of_flow =
+        replay.flows.flow(&row.flow).into_iter().flat_map(|flow| &flow.effects).map(|known| known.id.as_str());
+    let known: BTreeSet<&str> = of_flow.chain(row.effects.keys().map(String::as_str)).collect();
+    if known.contains(name.as_str()) || known.is_empty() {
+        return Ok(name);
+    }
+    Err(decline(format!("{} has no effect `{effect}`: {}", row.id, suggest(effect, known))))
 }
 
 /// The name under which the row knows an effect: operators may say the one that the flow has today.

@@ -166,7 +166,13 @@ fn plan_of_event(
     let is_woken_with_it = row.state == State::Waiting && (row.replay == 0 || row.with_new);
     let effects = flow.into_iter().flat_map(|flow| &flow.effects);
     let steps = plan.iter().flat_map(|plan| &plan.steps);
+    let accepted = event.as_ref().and_then(|event| event.effects.as_deref());
+    let renamed = flow
+        .filter(|_| row.state == State::Waiting && row.replay == 0)
+        .map(|flow| row.maybe_renamed(flow, accepted))
+        .unwrap_or_default();
     let fates = effects.zip(steps).map(|(effect, step)| match step.fate {
+        _ if renamed.iter().any(|other| other.id == effect.id) => (&effect.id, Fate::New),
         Fate::Run if is_beyond_asking(replay, &row, effect) => (&effect.id, Fate::Unknown),
         Fate::New if with_new || is_woken_with_it => (&effect.id, Fate::Run),
         fate => (&effect.id, fate),

@@ -6,6 +6,7 @@ use shared::base::id::EventId;
 use shared::ledger::{Declined, Row};
 use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::requeue::{Record, RequeueError};
+use shared::operate::span::export_sent;
 use shared::operate::stale_guard;
 
 use crate::{Replay, invalid, row_version};
@@ -49,7 +50,10 @@ pub(crate) async fn send(
         false => record.send(&*replay.records, &*replay.queue, next).await,
     };
     match &sent {
-        Ok(_) => unit.count(&Fact::Replayed(now.since(parked_at.unwrap_or(now)))),
+        Ok(row) => {
+            unit.count(&Fact::Replayed(now.since(parked_at.unwrap_or(now))));
+            export_sent(&*replay.spans, row, now, replay.clock.now());
+        }
         Err(error) => count_unsent(unit, error),
     }
     sent

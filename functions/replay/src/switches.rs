@@ -47,7 +47,8 @@ async fn wake_resumed(replay: &Replay, unit: &WorkUnit<'_>) -> Value {
 pub(crate) async fn status(replay: &Replay) -> Result<Value, Failure> {
     let (board, version) = switchboard::look(&*replay.boards).await?;
     let (batches, waiting) = (lane::status(replay).await?, lists::waiting(replay, &board).await?);
-    Ok(json!({"version": version, "board": board, "batches": batches, "waiting": waiting}))
+    let figures = replay.figures.north_star(replay.clock.now()).await;
+    Ok(json!({"version": version, "board": board, "batches": batches, "waiting": waiting, "figures": figures}))
 }
 
 fn requested(operation: Operation, now: Timestamp) -> Result<(Subject, Turn, String, String), Failure> {

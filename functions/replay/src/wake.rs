@@ -5,21 +5,27 @@
 //! A row is written before its message is sent, and stays listed until a worker claims it: a crash between the two is
 //! found again, and the same wake is sent again.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod send;
+mod wakes_left;
+
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::arrival::event::Event;
-use shared::base::errors::{Unavailable, WriteError};
+use shared::base::errors::Unavailable;
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::ledger::{Row, SignOff, WaitsFor, pause_after};
-use shared::limits::pressure::PartnerHealth;
+use shared::ledger::{Listed, PassedOver, Row, SignOff, WaitsFor, pause_after};
+use shared::limits::pressure::{BATCHES_HELD, PartnerHealth};
 use shared::operate::metric::{Fact, WorkUnit};
+use shared::operate::span::export_sent;
 use shared::operate::switchboard::{self, Board, change_waits};
-use tracing::{info, warn};
+use tracing::info;
 
+use self::send::{WakeFate, stand_in_for_unreadable, wake_and_send};
+use self::wakes_left::WakesLeft;
 use crate::Replay;
+use crate::gauges::count_now;
 use crate::operations::{Failure, decline};
 
 /// The most events that one tick wakes.
@@ -34,17 +40,18 @@ const MAX_QUEUED: usize = 5000;
 /// The number of events that are woken side by side, and sent together.
 const SIDE_BY_SIDE: usize = 10;
 
-/// The share of a partner's rate that wakes may use. The rest is for new events.
-const SHARE: f64 = 0.8;
-
-/// The time between two ticks: the template's number.
-const TICK: Duration = Duration::from_secs(60);
+/// The most events that one tick wakes for a slow partner: what its share of the batches takes on at calls of three
+/// seconds. More would only come back.
+const SLOW_WAKES: usize = 20 * 10 * BATCHES_HELD as usize;
 
 /// The number of events of a list that cannot go yet, of which those are woken that are too old: they are told so in time.
 const LOOKED_AT: usize = 25;
 
 /// The number of events among which those are chosen that are woken to see whether a partner is back.
 const PROBED_AMONG: usize = 200;
+
+/// How often one tick looks at a list. Each look passes over what the looks before it found no room for.
+const MAX_LOOKS: usize = 20;
 
 /// Later than every moment of a list.
 const ALL: Duration = Duration::from_secs(400 * 24 * 3600);
@@ -54,18 +61,30 @@ struct WakeTick<'t> {
     replay: &'t Replay,
     board: Board,
     began: Timestamp,
-    /// The wakes that are left to each partner with a rate.
-    left: BTreeMap<String, u32>,
+    left: WakesLeft<'t>,
+    /// What was woken or cannot be, and the flows whose partners have no more room in this tick.
+    passed: PassedOver,
+    /// The entities of which an event was not woken, although it could go: those behind it would only wait for it.
+    held_up: BTreeSet<Entity>,
+    /// Whether the list that is looked at may have more that can go.
+    has_more: bool,
+    /// The events that are parked, or that another one stands in for: their time is not overdue.
+    parked: BTreeSet<EventId>,
     /// The flows of which events were seen to wait.
     seen: BTreeSet<String>,
     /// How long ago the first of those that should go on should have.
     overdue: Duration,
 }
 
+/// A flow and a message group: events of one are done in their order.
+type Entity = (String, Option<String>);
+
 /// How many events of a list may go.
 enum Free {
     /// As many as the partners bear.
     All,
+    /// So many, because the partner is slow.
+    AtMost(usize),
     /// So many, to see whether the partner is back.
     Some(usize),
     /// None but those that are too old.
@@ -75,6 +94,7 @@ enum Free {
 /// The work of the schedule of wakes.
 pub(crate) async fn run_wakes(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Value, Failure> {
     let woken = wake_all(replay, unit).await?;
+    count_now(replay, unit).await;
     unit.count(&Fact::WakeRan);
     Ok(woken)
 }
@@ -86,20 +106,18 @@ pub(crate) async fn wake_all(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Val
         unit.count(&Fact::Overdue(Duration::ZERO));
         return Ok(json!({"woken": 0}));
     }
-    let began = replay.clock.now();
-    let mut tick =
-        WakeTick { replay, board, began, left: BTreeMap::new(), seen: BTreeSet::new(), overdue: Duration::ZERO };
+    let mut tick = WakeTick::of(replay, board);
     let lists = lists(&tick.board);
     let crowded = replay.depths.depth().await?.queued > MAX_QUEUED;
     let (mut woken, mut lists_left) = (0, lists.len());
     for on in &lists {
-        // What one list does not use is for those behind it.
+        // What one list does not use, of wakes and of time, is for those behind it.
         let share = if crowded { 0 } else { (MAX_WAKES - woken.min(MAX_WAKES)) / lists_left };
-        woken += tick.wake_list(on, share).await?;
+        woken += tick.wake_list(unit, on, share, tick.time_for(lists_left)).await?;
         lists_left -= 1;
     }
     unit.count(&Fact::Overdue(tick.overdue));
-    tick.see_to_marks().await?;
+    tick.see_to_marks(unit).await?;
     if woken > 0 {
         unit.count(&Fact::Woken(woken as u64));
         info!(woken, "waiting events were woken");
@@ -115,6 +133,7 @@ pub(crate) async fn wake_one(replay: &Replay, row: &Row, sign_off: SignOff<'_>) 
     let kept = replay.records.kept(&row.id).await?;
     let kept = kept.ok_or_else(|| decline(format!("{} has changed meanwhile: look again", row.id)))?;
     replay.queue.send(&kept.again(next.replay, next.wake)).await?;
+    export_sent(&*replay.spans, &next, now, replay.clock.now());
     Ok(next)
 }
 
@@ -129,45 +148,146 @@ pub(crate) async fn waiting(replay: &Replay, on: &WaitsFor, limit: usize) -> Res
     replay.lines.listed(on, replay.clock.now() + ALL, limit).await
 }
 
-impl WakeTick<'_> {
-    /// Wakes the events of one list, up to `most`. Returns how many.
-    async fn wake_list(&mut self, on: &WaitsFor, most: usize) -> Result<usize, Failure> {
-        let rows = match self.free(on).await? {
-            Free::None => self.too_old(on).await?,
-            Free::All => self.due(on, most).await?,
-            Free::Some(probes) => probing(self.due(on, PROBED_AMONG.min(most)).await?, probes, self.began),
-        };
+impl<'t> WakeTick<'t> {
+    fn of(replay: &'t Replay, board: Board) -> Self {
+        let (left, began) = (WakesLeft::of(&replay.flows), replay.clock.now());
+        let (passed, held_up, has_more, parked, seen, overdue) = Default::default();
+        WakeTick { replay, board, began, left, passed, held_up, has_more, parked, seen, overdue }
+    }
+
+    /// The moment until which the next of so many lists may take.
+    fn time_for(&self, lists_left: usize) -> Timestamp {
+        let now = self.replay.clock.now();
+        now + MAX_TIME.saturating_sub(now.since(self.began)) / u32::try_from(lists_left).unwrap_or(u32::MAX)
+    }
+
+    /// Wakes the events of one list, up to `most`, and no longer than until a moment. Returns how many.
+    ///
+    /// What cannot go does not hide what stands behind it: the list is looked at again without that.
+    async fn wake_list(
+        &mut self,
+        unit: &WorkUnit<'_>,
+        on: &WaitsFor,
+        most: usize,
+        until: Timestamp,
+    ) -> Result<usize, Failure> {
+        let free = self.free(on).await?;
         let mut woken = 0;
-        for rows in rows.chunks(SIDE_BY_SIDE) {
-            let now = self.replay.clock.now();
-            if now.since(self.began) > MAX_TIME {
+        for _ in 0..MAX_LOOKS {
+            let passed_before = self.passed.clone();
+            self.has_more = false;
+            let rows = match free {
+                Free::None => self.too_old(unit, on).await?,
+                Free::All => self.due(unit, on, most - woken).await?,
+                Free::AtMost(few) => self.due(unit, on, most.min(few).saturating_sub(woken)).await?,
+                // Who stands behind a probe of its entity is none.
+                Free::Some(_) if woken > 0 => Vec::new(),
+                Free::Some(probes) => {
+                    let among = self.due(unit, on, PROBED_AMONG.min(most)).await?;
+                    probing(among, &self.held_up, probes, self.began)
+                }
+            };
+            woken += self.wake_rows(unit, &rows, until).await;
+            self.note_overdue(on, &rows);
+            // A probe that could not be sent is no probe: another event is.
+            self.has_more |= matches!(free, Free::Some(_)) && woken == 0 && !rows.is_empty();
+            let is_done = !self.has_more || woken >= most || self.passed == passed_before;
+            if is_done || self.replay.clock.now() > until {
                 break;
             }
-            let rows: Vec<&Row> = rows.iter().filter(|row| self.takes_from_rates(row)).collect();
-            woken += wake_and_send(self.replay, &rows, now).await?;
         }
         Ok(woken)
     }
 
-    async fn due(&mut self, on: &WaitsFor, most: usize) -> Result<Vec<Row>, Unavailable> {
-        let rows = match on {
-            // Where none may be woken, the first one still says how long all have waited.
-            WaitsFor::Moment => self.replay.lines.listed(on, self.began, most.max(1)).await?,
-            _ if most == 0 => return Ok(Vec::new()),
-            WaitsFor::Flow(_) | WaitsFor::Integration(_) => waiting(self.replay, on, most).await?,
+    /// Wakes rows, as far as their partners have room and there is time. Returns how many.
+    async fn wake_rows(&mut self, unit: &WorkUnit<'_>, rows: &[Row], until: Timestamp) -> usize {
+        let mut sent = 0;
+        for rows in rows.chunks(SIDE_BY_SIDE) {
+            let now = self.replay.clock.now();
+            if now > until {
+                break;
+            }
+            let goes =
+                |tick: &mut Self, row: &Row| !tick.held_up.contains(&entity(row)) && tick.takes_from_partners(row);
+            let taken: Vec<&Row> = rows.iter().filter(|row| goes(self, row)).collect();
+            let outcomes = wake_and_send(self.replay, unit, &taken, now).await;
+            for (row, outcome) in taken.into_iter().zip(outcomes) {
+                self.passed.events.insert(row.id.clone());
+                sent += usize::from(outcome == WakeFate::Sent);
+                self.see_to_unsent(row, outcome);
+            }
+        }
+        sent
+    }
+
+    /// Takes one from what this tick may wake of each partner of the event's flow, if there is one left of all.
+    fn takes_from_partners(&mut self, row: &Row) -> bool {
+        let has_room = self.left.take(&row.flow);
+        if !has_room {
+            self.passed.flows.insert(row.flow.clone());
+        }
+        has_room
+    }
+
+    /// What was taken for an event that was not woken is for another one, which may have been passed over for it.
+    fn see_to_unsent(&mut self, row: &Row, outcome: WakeFate) {
+        if outcome != WakeFate::Sent {
+            self.left.give_back(&row.flow);
+            self.has_more |= !self.passed.flows.is_empty();
+            self.passed.flows.clear();
+        }
+        match outcome {
+            WakeFate::Sent => (),
+            WakeFate::NotNow => drop(self.held_up.insert(entity(row))),
+            WakeFate::Parked => drop(self.parked.insert(row.id.clone())),
+        }
+    }
+
+    async fn due(&mut self, unit: &WorkUnit<'_>, on: &WaitsFor, most: usize) -> Result<Vec<Row>, Unavailable> {
+        let until = match on {
+            WaitsFor::Moment => self.began,
+            WaitsFor::Flow(_) | WaitsFor::Integration(_) => self.began + ALL,
         };
-        let due = rows.iter().filter(|_| *on == WaitsFor::Moment).filter_map(|row| row.listed_at).min();
-        self.overdue = self.overdue.max(due.map_or(Duration::ZERO, |due| self.began.since(due)));
+        // Where none may be woken, the first one still says how long all have waited.
+        let looked_at = if most == 0 && *on == WaitsFor::Moment { 1 } else { most };
+        if looked_at == 0 {
+            return Ok(Vec::new());
+        }
+        let listed = self.replay.lines.listed_past(&self.passed, on, until, looked_at).await?;
+        let rows = self.seen_to(unit, listed).await;
+        self.has_more |= rows.len() >= looked_at;
         if most == 0 {
+            self.note_overdue(on, &rows);
             return Ok(Vec::new());
         }
         self.seen.extend(rows.iter().map(|row| row.flow.clone()));
         Ok(rows)
     }
 
+    /// The rows of a part of a list. What of it cannot be read is seen to.
+    async fn seen_to(&mut self, unit: &WorkUnit<'_>, listed: Listed) -> Vec<Row> {
+        if listed.has_newer {
+            unit.count(&Fact::NewerFormat);
+        }
+        let is_late = |tick: &Self| tick.replay.clock.now().since(tick.began) > MAX_TIME;
+        for id in listed.unreadable {
+            if !is_late(self) && self.passed.events.insert(id.clone()) {
+                stand_in_for_unreadable(self.replay, unit, &id, self.replay.clock.now()).await;
+            }
+        }
+        listed.rows
+    }
+
+    /// Of those that wait for a moment, the first one says how long all have waited.
+    fn note_overdue(&mut self, on: &WaitsFor, rows: &[Row]) {
+        let due = rows.iter().filter(|row| *on == WaitsFor::Moment && !self.parked.contains(&row.id));
+        let overdue = due.filter_map(|row| row.listed_at).min().map(|due| self.began.since(due));
+        self.overdue = self.overdue.max(overdue.unwrap_or_default());
+    }
+
     /// The oldest events of a list whose `max_age` is over.
-    async fn too_old(&mut self, on: &WaitsFor) -> Result<Vec<Row>, Unavailable> {
-        let rows = self.due(on, LOOKED_AT).await?;
+    async fn too_old(&mut self, unit: &WorkUnit<'_>, on: &WaitsFor) -> Result<Vec<Row>, Unavailable> {
+        let rows = self.due(unit, on, LOOKED_AT).await?;
         let flows = &self.replay.flows;
         let expired = |row: &Row| flows.flow(&row.flow).is_some_and(|flow| row.queued_at + flow.max_age < self.began);
         let expired: Vec<Row> = rows.into_iter().filter(expired).collect();
@@ -190,42 +310,21 @@ impl WakeTick<'_> {
         let Some(breaker) = partner.and_then(|partner| partner.pressure.breaker) else { return Ok(Free::All) };
         Ok(match PartnerHealth::of(integration, &breaker, &*self.replay.breakers, now).await? {
             PartnerHealth::Up => Free::All,
+            PartnerHealth::Slow => Free::AtMost(SLOW_WAKES),
             PartnerHealth::Down => Free::None,
             PartnerHealth::Probed(probes) => Free::Some(probes as usize),
         })
     }
 
-    /// Takes one from what this tick may wake of each partner of the event's flow, if there is one left of all.
-    fn takes_from_rates(&mut self, row: &Row) -> bool {
-        let flow = self.replay.flows.flow(&row.flow);
-        let partners: BTreeSet<&str> =
-            flow.into_iter().flat_map(|flow| &flow.effects).filter_map(|effect| effect.integration()).collect();
-        let limited: Vec<&str> = partners.into_iter().filter(|name| self.left_of(name).is_some()).collect();
-        if limited.iter().any(|name| self.left.get(*name) == Some(&0)) {
-            return false;
-        }
-        limited.iter().for_each(|name| drop(self.left.entry((*name).to_owned()).and_modify(|left| *left -= 1)));
-        true
-    }
-
-    /// The wakes that are left to a partner, if it has a rate.
-    fn left_of(&mut self, integration: &str) -> Option<u32> {
-        let rate = self.replay.flows.integration(integration)?.pressure.rate?;
-        let a_tick = f64::from(rate.count()) * TICK.as_secs_f64() / rate.per().as_secs_f64();
-        // At least one, or a partner that is called once an hour would never be.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is small and positive")]
-        let share = (a_tick * SHARE).max(1.0) as u32;
-        Some(*self.left.entry(integration.to_owned()).or_insert(share))
-    }
-
     /// Renews the marks of flows that still have waiting events, and removes those that have ended.
-    async fn see_to_marks(&self) -> Result<(), Failure> {
+    async fn see_to_marks(&mut self, unit: &WorkUnit<'_>) -> Result<(), Failure> {
         let now = self.began;
         let (mut renewed, mut ended) = (Vec::new(), Vec::new());
-        for (flow, mark) in self.board.waits() {
+        let waits = self.board.waits().clone();
+        for (flow, mark) in &waits {
             if self.seen.contains(flow) && mark.is_due(now) {
                 renewed.push(flow);
-            } else if mark.has_ended(now) && self.is_empty(&mark.on).await? {
+            } else if mark.has_ended(now) && self.is_empty(unit, &mark.on).await? {
                 ended.push(flow);
             }
         }
@@ -239,9 +338,12 @@ impl WakeTick<'_> {
         Ok(change_waits(&*self.replay.boards, change).await?)
     }
 
-    async fn is_empty(&self, on: &BTreeSet<WaitsFor>) -> Result<bool, Unavailable> {
+    /// Whether nothing is on these lists. What cannot be read is seen to, also where it is not due yet: nobody reads the
+    /// lists any more when the mark is gone.
+    async fn is_empty(&mut self, unit: &WorkUnit<'_>, on: &BTreeSet<WaitsFor>) -> Result<bool, Unavailable> {
         for on in on.iter().chain([&WaitsFor::Moment]) {
-            if !waiting(self.replay, on, 1).await?.is_empty() {
+            let listed = self.replay.lines.listed_past(&PassedOver::default(), on, self.began + ALL, 1).await?;
+            if !self.seen_to(unit, listed).await.is_empty() {
                 return Ok(false);
             }
         }
@@ -251,9 +353,8 @@ impl WakeTick<'_> {
 
 /// The events that are woken to see whether a partner is back: of each entity only the first, because the others would
 /// wait behind it; and those first that were woken for it least often, each more and more seldom.
-fn probing(rows: Vec<Row>, probes: usize, now: Timestamp) -> Vec<Row> {
-    let mut entities = BTreeSet::new();
-    let entity = |row: &Row| (row.flow.clone(), row.wait.as_ref().map(|wait| wait.group.clone()));
+fn probing(rows: Vec<Row>, held_up: &BTreeSet<Entity>, probes: usize, now: Timestamp) -> Vec<Row> {
+    let mut entities = held_up.clone();
     let mut first: Vec<Row> = rows.into_iter().filter(|row| entities.insert(entity(row))).collect();
     first.retain(|row| row.wait.as_ref().is_none_or(|wait| now.since(wait.since) >= pause_after(spared(row))));
     first.sort_by_key(spared);
@@ -261,31 +362,11 @@ fn probing(rows: Vec<Row>, probes: usize, now: Timestamp) -> Vec<Row> {
     first
 }
 
+fn entity(row: &Row) -> Entity {
+    (row.flow.clone(), row.wait.as_ref().map(|wait| wait.group.clone()))
+}
+
 /// The number of calls of an event that only showed that its partner is down.
 fn spared(row: &Row) -> u32 {
     row.effects.values().map(|entry| entry.spared).sum()
-}
-
-/// Wakes events side by side, and sends them in order. What the queue did not take is sent again later.
-async fn wake_and_send(replay: &Replay, rows: &[&Row], now: Timestamp) -> Result<usize, Unavailable> {
-    let events = join_all(rows.iter().map(|row| woken(replay, row, now))).await;
-    let events: Vec<Event> = events.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    let sent = replay.queue.send_all(&events).await;
-    for (event, error) in events.iter().zip(&sent).filter_map(|(event, sent)| Some((event, sent.as_ref().err()?))) {
-        let (event, flow, trace_id) = (event.id.as_str(), &event.flow, event.trace.id());
-        warn!(event, flow, trace_id, %error, "the message of a woken event was not sent; it is sent again in minutes");
-    }
-    Ok(sent.iter().filter(|sent| sent.is_ok()).count())
-}
-
-/// The message of an event that this tick has woken. The index may lag: the row may have changed since, and then it is
-/// not woken.
-async fn woken(replay: &Replay, row: &Row, now: Timestamp) -> Result<Option<Event>, Unavailable> {
-    let Ok(next) = row.clone().woken(None, now) else { return Ok(None) };
-    match replay.records.replace(Some(row), &next).await {
-        Ok(()) => Ok(replay.records.kept(&row.id).await?.map(|kept| kept.again(next.replay, next.wake))),
-        // What a newer version wrote, a container of that version wakes.
-        Err(WriteError::Fenced | WriteError::NewerFormat) => Ok(None),
-        Err(WriteError::Unavailable(unavailable)) => Err(unavailable),
-    }
 }

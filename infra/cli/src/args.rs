@@ -29,8 +29,8 @@ pub(crate) struct FilterArgs {
     /// Only events whose last error contains this text.
     #[arg(long, help_heading = EVENTS, value_name = "TEXT")]
     pub(crate) error: Option<String>,
-    /// Only events in this state: dead, awaiting_approval or queued.
-    #[arg(long, help_heading = EVENTS, value_parser = parse_word::<State>)]
+    /// Only events in this state: dead, awaiting_approval, waiting or queued.
+    #[arg(long, help_heading = EVENTS, value_parser = parse_state)]
     pub(crate) state: Option<State>,
     /// Only events that were parked within this time (`2h`, `30m`), or since this moment (RFC 3339).
     #[arg(long, help_heading = EVENTS, value_name = "2h", value_parser = parse_since)]
@@ -151,6 +151,16 @@ fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(json!(text)).map_err(|error| error.to_string())
 }
 
+/// Reads a state in which events are listed.
+fn parse_state(text: &str) -> Result<State, String> {
+    let listed = [State::Dead, State::AwaitingApproval, State::Waiting, State::Queued];
+    let found = listed.into_iter().find(|state| state.as_str() == text);
+    found.ok_or_else(|| {
+        let names = listed.map(State::as_str).join(", ");
+        format!("events in this state are not listed: write one of {names}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +182,13 @@ mod tests {
         assert_eq!(parse_word::<Reason>("attempts_spent"), Ok(Reason::AttemptsSpent));
         let told = parse_word::<Reason>("atempts").expect_err("no such reason");
         assert!(told.contains("attempts_spent") && told.contains("unknown_outcome"), "{told}");
+    }
+
+    #[test]
+    fn a_state_that_is_never_listed_is_declined() {
+        assert_eq!(parse_state("waiting"), Ok(State::Waiting));
+        let told = parse_state("running").expect_err("it is never listed");
+        assert!(told.contains("dead, awaiting_approval, waiting, queued"), "{told}");
     }
 
     #[test]

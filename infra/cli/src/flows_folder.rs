@@ -1,11 +1,12 @@
 //! The flows folder: on disk, and at a git revision.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use shared::adapters::machine::{read_catalog, read_files};
-use shared::flows::catalog::PARTNERS;
+use shared::flows::catalog::{Shelf, used};
 use shared::flows::{File, Flows};
 
 use crate::{catalog, output};
@@ -25,15 +26,15 @@ pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf> {
     )
 }
 
-/// The files of the folder, from disk, with the partners of the catalogue that they use: the folder's own, else those
-/// that come with this command.
+/// The files of the folder, from disk, with what they use of the catalogue: the folder's own, else what comes with this
+/// command.
 pub(crate) fn read(folder: &Path) -> Result<Vec<File>> {
     let files = read_files(folder)
         .with_context(|| format!("there are no flows to read in {}: check the folder's name", folder.display()))?;
     Ok(catalog::complete(files))
 }
 
-/// The files of the folder, and all partners of its own catalogue, used or not.
+/// The files of the folder, and its whole own catalogue, used or not.
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<File>> {
     let mut files = read(folder)?;
     let own = read_catalog(folder).with_context(|| format!("the catalogue in {} cannot be read", folder.display()))?;
@@ -47,13 +48,13 @@ pub(crate) fn parse(files: &[File]) -> Option<Flows> {
     Flows::parse(files).inspect_err(|problems| output::print_problems(problems, files)).ok()
 }
 
-/// The files of the folder at a git revision.
+/// The files of the folder at a git revision, with its whole catalogue.
 pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
     let listed = git(folder, &["ls-tree", "-r", "--name-only", revision, "--", "."]).with_context(|| {
         format!("there is nothing to compare with: git cannot read the revision {revision}. Check its name")
     })?;
     let ours = |path: &&str| {
-        let of_folder = path.starts_with("flows/") || path.starts_with(PARTNERS);
+        let of_folder = path.starts_with("flows/") || Shelf::of(path).is_some();
         ["sources.yaml", "integrations.yaml"].contains(path) || (of_folder && path.ends_with(".yaml"))
     };
     let paths: Vec<&str> = listed.lines().filter(ours).collect();
@@ -64,6 +65,16 @@ pub(crate) fn read_at(folder: &Path, revision: &str) -> Result<Vec<File>> {
     let files: Result<Vec<File>> =
         paths.into_iter().map(|path| Ok(File { path: path.to_owned(), text: show(path)? })).collect();
     Ok(catalog::complete(files?))
+}
+
+/// The files without what they do not use of the catalogue.
+pub(crate) fn only_used(files: Vec<File>) -> Vec<File> {
+    let users = files.iter().filter_map(|file| {
+        let shelf = Shelf::ALL.into_iter().find(|shelf| shelf.user() == file.path)?;
+        Some(used(&file.text).into_iter().map(move |name| shelf.path(&name)))
+    });
+    let used: BTreeSet<String> = users.flatten().collect();
+    files.into_iter().filter(|file| Shelf::of(&file.path).is_none() || used.contains(&file.path)).collect()
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {

@@ -1,7 +1,7 @@
 //! The operator's command.
 //!
-//! Each group of verbs is a module: [`flows`] reads the flow files; `dead`, `replay`, `decide`, `switch` and `contacts` invoke
-//! the replay function of a [`cloud`]; `latency` reads CloudWatch, and `deploying` counts
+//! Each group of verbs is a module: [`flows`] reads the flow files; `dead`, `trace`, `replay`, `decide`, `switch` and `contacts`
+//! invoke the replay function of a [`cloud`]; `secrets` writes to SSM; `latency` reads CloudWatch, and `deploying` counts
 //! there that a deploy begins. A verb gathers plain data first and prints it
 //! last, so that `--json` and the tables for people hold the same.
 //!
@@ -26,8 +26,13 @@ mod decide;
 mod deploying;
 pub mod flows;
 mod latency;
+pub mod rehearse;
 mod replay;
+pub mod scenarios;
+mod secrets;
 mod switch;
+mod trace;
+mod version;
 
 use std::process::ExitCode;
 
@@ -133,6 +138,9 @@ enum Verb {
     /// Replay exactly what a plan showed, or nothing.
     #[command(after_help = replay::APPLY_EXAMPLES)]
     Apply(replay::ApplyArgs),
+    /// Show what was done for an event, and when it waited. Changes nothing.
+    #[command(after_help = trace::EXAMPLES)]
+    Trace(trace::TraceArgs),
     /// Send parked events through the queue again. An effect that is done is not called again.
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArgs),
@@ -171,15 +179,23 @@ enum Verb {
     /// Show, set and import contacts: whom guards ask for consent.
     #[command(subcommand)]
     Contacts(contacts::ContactsVerb),
+    /// List, put and rotate the secrets of senders and partners. Never prints one that is stored.
+    #[command(subcommand)]
+    Secrets(secrets::SecretsVerb),
     /// Show how long events take, from received to settled.
     #[command(after_help = latency::EXAMPLES)]
     Latency(latency::LatencyArgs),
     /// Hold back the alarms that a deploy disturbs, for 15 minutes. `make deploy` does it by itself.
     #[command(after_help = deploying::EXAMPLES)]
     Deploying(deploying::DeployingArgs),
-    /// Check, compare and try out flow files. Calls no partner; only `schemas` writes files.
+    /// Check, compare, test and prove flow files. Calls no partner; only `schemas`, `new` and `--update` write files.
     #[command(subcommand)]
     Flows(flows::FlowsVerb),
+    /// Send a historical export through your flows, in-process and at machine speed, and report what would become of it.
+    #[command(after_help = rehearse::EXAMPLES)]
+    Rehearse(rehearse::RehearseArgs),
+    /// Print the version, the commit that it was built from, and the formats that it knows.
+    Version,
     /// Print a completion script for your shell.
     #[command(after_help = completions::EXAMPLES)]
     Completions {
@@ -194,6 +210,7 @@ impl Verb {
             Verb::Dead(verb) => verb.run(at, json),
             Verb::Plan(plan) => plan.run(at, json),
             Verb::Apply(apply) => apply.run(at, json),
+            Verb::Trace(trace) => trace.run(at, json),
             Verb::Replay(replay) => replay.run(at, json),
             Verb::Stop(stop) => stop.run(at, json),
             Verb::Approve(events) => events.run(decide::ApproveOrReject::Approve, at, json),
@@ -207,9 +224,12 @@ impl Verb {
             Verb::LogLevel(level) => level.run(at, json),
             Verb::Status(status) => status.run(at, json),
             Verb::Contacts(verb) => verb.run(at, json),
+            Verb::Secrets(verb) => verb.run(at, json),
             Verb::Latency(latency) => latency.run(at, json),
             Verb::Deploying(deploying) => deploying.run(at, json),
             Verb::Flows(verb) => verb.run(json),
+            Verb::Rehearse(rehearse) => rehearse.run(json),
+            Verb::Version => version::print(json),
             Verb::Completions { shell } => completions::print(shell),
         }
     }

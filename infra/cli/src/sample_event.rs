@@ -1,5 +1,7 @@
 //! Sample events from files: a body alone, or `{"headers": {…}, "body": {…}}`.
 
+use std::borrow::Cow;
+
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use shared::arrival::event::Event;
@@ -38,7 +40,7 @@ impl SampleEvent {
     pub(crate) fn flows<'f>(&self, flows: &'f Flows) -> Vec<&'f Flow> {
         let takes = |flow: &&Flow| {
             let source = flows.source(&flow.on.source);
-            source.and_then(|source| source.type_at.of(&self.body)).is_some_and(|name| *name == flow.on.event_type)
+            source.and_then(|source| source.type_of(&self.body)).is_some_and(|name| name == flow.on.event_type)
         };
         flows.all().filter(takes).collect()
     }
@@ -63,8 +65,9 @@ impl SampleEvent {
     }
 
     fn id(&self, flow: &Flow, flows: &Flows) -> Option<String> {
-        match flows.source(&flow.on.source)?.id_at.as_ref()? {
-            IdAt::Field(field) => Some(field.of(&self.body)?.as_str()?.to_owned()),
+        let source = flows.source(&flow.on.source)?;
+        match source.id_at.as_ref()? {
+            IdAt::Field(_) => source.id_in(&self.body).map(Cow::into_owned),
             IdAt::Header { header } => self.header(header).map(str::to_owned),
         }
     }

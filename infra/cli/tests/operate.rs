@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use function_stub::{FunctionStub, StubReply};
+use opentelemetry_proto::tonic::trace::v1::TracesData;
 use serde_json::{Value, json};
 use shared::base::visible::is_invisible;
 
@@ -94,7 +95,7 @@ fn an_operation_goes_to_the_stack_s_function_and_is_signed() {
     );
     assert_eq!(code(&paused), 0, "{}", words(&paused));
     let request = &function.requests()[0];
-    assert_eq!(request.path, "/2015-03-31/functions/prod-replay/invocations");
+    assert_eq!(request.path, "/2015-03-31/functions/prod-replay/invocations?Qualifier=live");
     assert!(request.head.contains("/eu-west-1/lambda/aws4_request"), "{}", request.head);
     let by = request.body["by"].as_str().expect("somebody").to_owned();
     assert!(by.starts_with("ada@"), "AWS does not say who, so this machine does: {by}");
@@ -291,7 +292,7 @@ fn the_local_cloud_is_found_from_below() {
     let mut status = command("http://127.0.0.1:9", &["status", "--local"]);
     let status = status.current_dir(project.join("infra/flows")).output().expect("it runs");
     assert_eq!(code(&status), 0, "{}", words(&status));
-    assert_eq!(function.requests()[0].path, "/2015-03-31/functions/here-replay/invocations");
+    assert_eq!(function.requests()[0].path, "/2015-03-31/functions/here-replay/invocations?Qualifier=live");
 }
 
 /// CloudWatch's answer to a count has no body.
@@ -496,4 +497,59 @@ fn a_contact_is_set_by_name_and_value() {
     assert_eq!(function.requests()[0].body, expected);
     let nothing = ledgerline(&function, &["contacts", "set", "ada@example.com", "--tenant", "acme", "--reason", "r"]);
     assert_eq!(code(&nothing), 2, "{}", words(&nothing));
+}
+
+/// The timeline of an event whose first worker was lost in its call.
+fn timeline() -> Value {
+    let span = |id: u64, parent: &str, kind: Value, end: &str, said: &str| {
+        let times = json!({"began": 1_794_819_600_000_i64, "ended": 1_794_819_660_000_i64, "end": end, "said": said});
+        let mut span = json!({"id": format!("{id:016x}"), "parent": parent});
+        for more in [kind, times] {
+            span.as_object_mut().expect("a span").extend(more.as_object().expect("fields").clone());
+        }
+        span
+    };
+    let (lost, called) = ("the worker was lost", json!({"kind": "called", "effect": "crm", "attempt": 1}));
+    json!({
+        "event": "1b16f576", "flow": "lead-routing", "state": "dead", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+        "spans": [
+            span(0xa1, "00f067aa0ba902b7", json!({"kind": "accepted"}), "done", ""),
+            span(0xa2, "00000000000000a1", json!({"kind": "worked", "claim": 1}), "unknown", lost),
+            span(0xa3, "00000000000000a2", called, "unknown", lost),
+            span(0xa4, "00000000000000a1", json!({"kind": "replayed", "replay": 1, "by": "ada: Ada says so"}), "done", ""),
+        ],
+    })
+}
+
+#[test]
+fn a_trace_is_otlp_with_the_ids_of_the_timeline_and_without_people() {
+    let function = FunctionStub::start(|_, _| StubReply::Answer(timeline()));
+    let output = ledgerline(&function, &["trace", "1b16f576", "--otlp"]);
+    assert_eq!(code(&output), 0, "{}", words(&output));
+    assert_eq!(function.requests()[0].body, json!({"op": "trace", "id": "1b16f576"}));
+    let data: TracesData = serde_json::from_slice(&output.stdout).expect("OTLP's JSON");
+    let spans = &data.resource_spans[0].scope_spans[0].spans;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let told = timeline();
+    let expected = told["spans"].as_array().expect("spans").iter();
+    for (span, expected) in spans.iter().zip(expected) {
+        assert_eq!(hex(&span.trace_id), told["trace_id"].as_str().expect("an id"));
+        assert_eq!(
+            [hex(&span.span_id), hex(&span.parent_span_id)].map(Value::from),
+            [expected["id"].clone(), expected["parent"].clone()]
+        );
+    }
+    let named: Vec<(&str, i32, bool)> =
+        spans.iter().map(|span| (span.name.as_str(), span.kind, span.status.is_some())).collect();
+    let (producer, consumer, client) = (4, 5, 3);
+    assert_eq!(
+        named,
+        [
+            ("accept events", producer, false),
+            ("process events", consumer, true),
+            ("call crm", client, true),
+            ("replay events", producer, false),
+        ]
+    );
+    assert!(!words(&output).to_lowercase().contains("ada"), "{}", words(&output));
 }

@@ -6,7 +6,7 @@ use shared::arrival::event::Event;
 use shared::arrival::key::{self, Names};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
-use shared::base::trace::Trace;
+use shared::base::trace::{SpanId, Trace};
 use shared::effects::credentials::Credentials;
 use shared::effects::request::{PartnerRequest, RequestParts, SecretVars};
 use shared::flows::template::TemplateError;
@@ -36,7 +36,8 @@ fn request(flows: &Flows, id: &str, email: &str, company: &str) -> Result<Partne
     let Action::Call(call) = &effect.action else { panic!("it calls a partner") };
     let integration = flows.partner_of(effect).expect("a partner");
     let (credentials, secret_vars) = (Credentials::None, SecretVars::new());
-    RequestParts { effect, call, integration, event: &event, row: &row, span: 0, credentials, secret_vars }.request()
+    RequestParts { effect, call, integration, event: &event, row: &row, span: SpanId::new(1), credentials, secret_vars }
+        .request()
 }
 
 /// All that is not a value: method, host, steps of the path, names of the headers, the tree of the body.

@@ -20,6 +20,7 @@ fn violations(path: &Path) -> Vec<String> {
     let kind = match name.as_str() {
         "sources.yaml" => "sources.json",
         "integrations.yaml" => "integrations.json",
+        _ if path.parent().is_some_and(|folder| folder.ends_with("tests")) => "scenarios.json",
         _ => "flow.json",
     };
     let (_, schema) = texts().find(|(name, _)| *name == kind).expect("a schema");
@@ -32,7 +33,9 @@ fn violations(path: &Path) -> Vec<String> {
 
 fn shipped() -> Vec<PathBuf> {
     let own = std::fs::read_dir(flows().join("flows")).expect("the flows").map(|file| file.expect("a file").path());
-    own.chain(["sources.yaml", "integrations.yaml"].map(|name| flows().join(name))).collect()
+    let tests =
+        std::fs::read_dir(flows().join("tests")).expect("the scenarios").map(|file| file.expect("a file").path());
+    own.chain(tests).chain(["sources.yaml", "integrations.yaml"].map(|name| flows().join(name))).collect()
 }
 
 #[test]

@@ -62,6 +62,30 @@ fn a_partner_that_is_not_in_the_catalogue_is_written_as_the_tutorial_says() {
     let same = ledgerline(&folder, "flows plan parcels/samples/shipped.json --in parcels");
     let uses = |plan: &str| plan.replace("uses resend; ", "");
     assert_eq!(uses(&same), uses(&plan), "a file of the catalogue says the same in another place");
+    diff_of_the_move(own, &folder);
+}
+
+/// What `flows diff` says of the last step: the partner has a variable that the integration did not have.
+fn diff_of_the_move(own: &str, folder: &Path) {
+    let before = scratch("parcels-before");
+    write_files(own, "parcels", &before);
+    let before = before.join("parcels").to_string_lossy().into_owned();
+    let exit = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ledgerline"));
+        let ran = command.current_dir(folder).args(["flows", "diff", &before, "parcels"]).output().expect("it runs");
+        ran.status.code()
+    };
+    assert_eq!(exit(), Some(3), "the partner has another variable");
+    let edit = |file: &str, from: &str, to: &str| {
+        let path = folder.join("parcels").join(file);
+        let text = std::fs::read_to_string(&path).expect("a text");
+        let is_of_variable = |line: &&str| *line == "vars:" || line.starts_with("  agent: ");
+        let lines: Vec<&str> = text.lines().filter(|line| !is_of_variable(line)).collect();
+        std::fs::write(&path, lines.join("\n").replace(from, to)).expect("a text");
+    };
+    edit("catalog/partners/resend.yaml", "{{ vars.agent }}", "parcels/1.0");
+    edit("integrations.yaml", "agent: parcels/1.0, ", "");
+    assert_eq!(exit(), Some(0), "the same is in force");
 }
 
 /// Step 3: a mistake, and what the command says of it.
@@ -94,4 +118,7 @@ fn the_first_tutorial_quotes_the_plan_of_its_files() {
     write_files(&text, "shop", &folder);
     let plan = ledgerline(&folder, "flows plan shop/samples/paid.json --in shop");
     assert!(text.contains(&plan), "the page quotes another plan than this:\n{plan}");
+    assert!(ledgerline(&folder, "flows check shop").contains("no problems in 1 flow, 3 files"));
+    let told = ledgerline(&folder, "flows test shop");
+    assert!(told.contains("1 scenario, and all hold"), "{told}");
 }

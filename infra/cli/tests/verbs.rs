@@ -44,12 +44,21 @@ fn repository(name: &str) -> PathBuf {
     for file in ["sources.yaml", "integrations.yaml", "flows/leads.yaml"] {
         std::fs::copy(good().join(file), folder.join(file)).expect("a copy");
     }
-    let who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
-    for arguments in [vec!["init", "-q"], vec!["add", "-A"], [&who[..], &["commit", "-qm", "first"]].concat()] {
-        let status = Command::new("git").current_dir(&folder).args(&arguments).status().expect("git runs");
-        assert!(status.success(), "git {arguments:?}");
-    }
+    git(&folder, &["init", "-q"]);
+    commit(&folder);
     folder
+}
+
+/// Commits the flows as they are now.
+fn commit(folder: &Path) {
+    git(folder, &["add", "-A"]);
+    let who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
+    git(folder, &[&who[..], &["commit", "-qm", "flows"]].concat());
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let status = Command::new("git").current_dir(folder).args(arguments).status().expect("git runs");
+    assert!(status.success(), "git {arguments:?}");
 }
 
 fn edit(path: &Path, from: &str, to: &str) {
@@ -78,6 +87,29 @@ fn a_check_says_by_its_exit_code_what_it_found() {
     assert_eq!(places, [json!(["sources.yaml", 3, 14]), json!(["flows/leads.yaml", 48, 17])], "all at once");
 }
 
+/// No invocation of the processor could wait for such a call.
+#[test]
+fn a_check_declines_a_time_out_with_the_number_that_it_must_fit() {
+    let folder = repository("timeout/flows");
+    let template = folder.join("../template.yaml");
+    std::fs::remove_file(&template).ok();
+    let check = |more: &[&str]| ledgerline(&[&["flows", "check", &*folder.to_string_lossy()], more].concat());
+    edit(
+        &folder.join("integrations.yaml"),
+        "api.crm.example.com/v2\n  auth: bearer\n  timeout: 3s",
+        "api.crm.example.com/v2\n  auth: bearer\n  timeout: 10m",
+    );
+    let found = check(&[]);
+    let told = "the timeout of `crm` is 600 s, and must be at most 29 s: the processor has 30 s for a batch";
+    assert!(code(&found) == 1 && words(&found).contains(told), "{}", words(&found));
+    assert!(words(&found).contains("integrations.yaml:4"), "{}", words(&found));
+
+    std::fs::write(&template, "Parameters:\n  ProcessorTimeout:\n    Default: 60\n").expect("a template");
+    assert!(words(&check(&[])).contains("must be at most 59 s"), "the template beside it counts");
+    assert_eq!(code(&check(&["--processor-timeout", "601s"])), 0);
+    assert_eq!(code(&check(&["--processor-timeout", "600s"])), 1);
+}
+
 /// What an answer means decides whether an effect happens twice: so a check prints the table in force.
 #[test]
 fn a_check_prints_what_answers_mean() {
@@ -88,7 +120,7 @@ fn a_check_prints_what_answers_mean() {
     let checked = words(&ledgerline(&["flows", "check", &path]));
     assert!(checked.ends_with(&format!("\nanswers to all calls\n  {default}\n")), "{checked}");
     let as_json = || answer(&ledgerline(&["flows", "check", "--json", &path]));
-    assert_eq!(as_json(), json!({"problems": [], "answers": [], "default_answers": default}));
+    assert_eq!(as_json(), json!({"problems": [], "warnings": [], "answers": [], "default_answers": default}));
 
     let table = "  answers:\n    - {status: 200..299, when: body.ok == true, means: done}\n    \
                  - {status: [503, 520..522], means: retry}\n    - {status: 409, means: failed}\n";
@@ -108,7 +140,7 @@ fn a_check_prints_what_answers_mean() {
         format!("\nanswers to leads/notify\n  {}\n  {}\n\nanswers to all other calls\n  {default}\n", rows[0], rows[1]);
     assert!(checked.ends_with(&told), "{checked}");
     let table = json!({"flow": "leads", "effect": "notify", "answers": rows});
-    assert_eq!(as_json(), json!({"problems": [], "answers": [table], "default_answers": default}));
+    assert_eq!(as_json(), json!({"problems": [], "warnings": [], "answers": [table], "default_answers": default}));
 }
 
 #[test]
@@ -192,8 +224,60 @@ fn a_diff_warns_when_an_effect_could_happen_again_or_be_forgotten() {
 }
 
 #[test]
-fn a_plan_shows_every_effect_and_no_value() {
-    let planned = ledgerline(&["flows", "plan", "events/lead-created.json"]);
+fn a_diff_compares_what_is_used_of_the_catalogue() {
+    let folder = repository("diff-catalogue");
+    let catalogue = folder.join("catalog/partners");
+    std::fs::create_dir_all(&catalogue).expect("a folder");
+    let shipped = root().join("infra/flows/catalog/partners");
+    for name in ["slack", "stripe"] {
+        std::fs::copy(shipped.join(format!("{name}.yaml")), catalogue.join(format!("{name}.yaml"))).expect("a copy");
+    }
+    let integrations = std::fs::read_to_string(folder.join("integrations.yaml")).expect("a text");
+    std::fs::write(folder.join("integrations.yaml"), format!("{integrations}team: {{uses: slack}}\n")).expect("a file");
+    commit(&folder);
+    let told = words(&diff(&folder));
+    assert!(told.contains("Nothing changed"), "{told}");
+
+    std::fs::remove_file(catalogue.join("stripe.yaml")).expect("it is removed");
+    assert!(words(&diff(&folder)).contains("Nothing changed"), "no integration uses it");
+    std::fs::write(folder.join("integrations.yaml"), integrations).expect("a file");
+    let told = words(&diff(&folder));
+    assert!(told.contains("catalog/partners/slack.yaml\n  is no longer there, or no longer used"), "{told}");
+    assert!(!told.contains("recognised") && !told.contains("stripe"), "{told}");
+}
+
+/// What a partner or the ledger was told before: each is in the committed flows, and changed after.
+#[test]
+fn a_diff_warns_when_a_name_an_address_or_a_way_to_ask_is_lost() {
+    const FLOW: &str = "flows/leads.yaml";
+    let named = (FLOW, "  - id: notify\n", "  - id: notify\n    was: [tell, announce]\n");
+    let asked = "    guarantee: lookup\n    lookup: {after: 5s, request: {path: /leads/1}, found: /id}\n";
+    let asks = (FLOW, "    guarantee: native\n", asked);
+    let same = ("integrations.yaml", "  timeout: ", "  # A comment.\n  timeout: ");
+    for (name, (file, from, to), changed, before, after) in [
+        ("name-lost", named, FLOW, "[tell, announce]", "[tell]"),
+        ("oldest-lost", named, FLOW, "[tell, announce]", "[announce]"),
+        ("was-lost", named, FLOW, "    was: [tell, announce]\n", ""),
+        ("asked-elsewhere", asks, FLOW, "/leads/1", "/leads/2"),
+        ("asked-later", asks, FLOW, "after: 5s", "after: 50s"),
+        ("not-asked", asks, FLOW, asked, "    guarantee: none\n"),
+        ("moved", same, "integrations.yaml", "base_url: https://", "base_url: https://new."),
+    ] {
+        let folder = repository(name);
+        edit(&folder.join(file), from, to);
+        commit(&folder);
+        edit(&folder.join(changed), before, after);
+        let told = diff(&folder);
+        assert_eq!(code(&told), 3, "{name}: {}", words(&told));
+        assert!(words(&told).contains("risk: "), "{name}: {}", words(&told));
+    }
+}
+
+#[test]
+fn a_plan_shows_every_effect_and_no_value_where_it_is_masked() {
+    let open = words(&ledgerline(&["flows", "plan", "events/lead-created.json"]));
+    assert!(open.contains("PUT https://api.crm.example.com/v2/leads/evt_1001") && open.contains("Lovelace"), "{open}");
+    let planned = ledgerline(&["flows", "plan", "events/lead-created.json", "--masked"]);
     let told = words(&planned);
     assert_eq!(code(&planned), 0, "{told}");
     assert!(told.contains("PUT https://api.crm.example.com/v2/leads/‹text"), "{told}");
@@ -315,4 +399,26 @@ fn a_closed_pipe_ends_every_verb_quietly() {
 #[test]
 fn colours_are_for_terminals() {
     assert!(!words(&ledgerline(&["flows", "check"])).contains('\u{1b}'));
+}
+
+#[test]
+fn the_version_says_what_it_was_built_from_and_which_formats_it_knows() {
+    let told = answer(&ledgerline(&["version", "--json"]));
+    assert_eq!(told["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(told["commit"], option_env!("LEDGERLINE_COMMIT").map_or(Value::Null, |commit| json!(commit)));
+    assert_eq!(told["format"], json!(shared::base::format::FORMAT));
+    assert!(words(&ledgerline(&["version"])).contains("are read"));
+}
+
+/// As `make deploy` compares the flows that run with those of the checkout.
+#[test]
+fn flows_are_compared_with_another_folder_as_with_a_revision() {
+    let (old, new) = (repository("diff-old"), repository("diff-new"));
+    edit(&new.join("flows/leads.yaml"), "key:\n  version: 1", "key:\n  version: 2");
+    let at_revision = ledgerline(&["flows", "diff", "HEAD", &new.to_string_lossy(), "--json"]);
+    let of_folder = ledgerline(&["flows", "diff", &format!("{}/", old.display()), &new.to_string_lossy(), "--json"]);
+    assert_eq!((code(&at_revision), code(&of_folder)), (3, 3), "{}", words(&of_folder));
+    assert_eq!(answer(&at_revision), answer(&of_folder));
+    let same = ledgerline(&["flows", "diff", &format!("{}/", new.display()), &new.to_string_lossy()]);
+    assert_eq!(code(&same), 0, "{}", words(&same));
 }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::listen_ports::ListenPorts;
 use crate::new_event::EventArgs;
+use crate::signed_request::SignArgs;
 use crate::{chaos, night, verbs};
 
 /// The local cloud: the real template in an emulator, on this machine alone.
@@ -27,10 +28,16 @@ enum Verb {
         #[command(flatten)]
         flows: FlowsFlag,
     },
-    /// Start a local cloud, run a command against it, and stop the cloud.
+    /// Start local clouds, run a command against them, and stop them.
     Exec {
+        /// How many: as many as `.config/nextest.toml` lets tests run side by side that take turns on a cloud.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+        clouds: u8,
         #[command(flatten)]
         flows: FlowsFlag,
+        /// After the command: check that the functions' roles allow the calls that were made, and nothing else.
+        #[arg(long)]
+        permissions: bool,
         /// The command and its arguments.
         #[arg(trailing_var_arg = true, required = true)]
         command: Vec<String>,
@@ -48,15 +55,19 @@ enum Verb {
     Night(night::NightArgs),
     /// Post a signed event to the local cloud that is running, and print the answer.
     Send(EventArgs),
+    /// Print a signed request for a flow of the local cloud that is running, to paste or to pipe into `sh`.
+    Sign(SignArgs),
     /// Stop the local cloud that is running.
     Stop,
-    /// Check the template with cfn-lint and sam validate.
+    /// Check the template with cfn-lint, sam validate and checkov.
     Lint,
     /// Check that what `sam build` left is for the machine that is deployed.
     Built {
         /// The instruction set: arm64 or x86_64.
         architecture: String,
     },
+    /// Start a local cloud, and ask of it what `make verify` asks of AWS.
+    Verify,
     /// Take the requests of the catalogue through Prism, and write their snapshots.
     Partners {
         /// The folder with the partners' API descriptions.
@@ -101,14 +112,18 @@ impl LocalCli {
     pub async fn run(self) -> Result<ExitCode> {
         match self.verb {
             Verb::Up { ports, flows } => verbs::up(ports.into(), flows.flows).await,
-            Verb::Exec { flows, command } => verbs::exec(&command, flows.flows).await,
+            Verb::Exec { clouds, flows, permissions, command } => {
+                verbs::exec(&command, clouds.into(), flows.flows, permissions).await
+            }
             Verb::Invoke { function, event } => verbs::invoke(&function, &event).await,
             Verb::Chaos(flags) => verbs::chaos(&flags).await,
             Verb::Night(flags) => verbs::night(&flags).await,
             Verb::Send(event) => verbs::send(&event).await,
+            Verb::Sign(args) => verbs::sign(&args),
             Verb::Stop => verbs::stop().await,
             Verb::Lint => verbs::lint().await,
             Verb::Built { architecture } => verbs::built(&architecture),
+            Verb::Verify => verbs::verify().await,
             Verb::Partners { descriptions } => verbs::partners(&descriptions).await,
             Verb::Tools { deploy } => verbs::install(deploy).await,
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::Router;
@@ -19,6 +20,7 @@ use crate::journal::Journal;
 use crate::lambda::Lambda;
 use crate::listen_ports::{self, ListenPorts};
 use crate::partners::StubIntegration;
+use crate::permissions::{self, CallRecord};
 use crate::poller::Poller;
 use crate::project::Project;
 use crate::run_credentials::{self, RunCredentials};
@@ -45,6 +47,10 @@ pub struct CloudOptions {
     pub schedule: Schedule,
     /// The most messages of a queue that may be in flight, where that is to be fewer than the emulator allows.
     pub in_flight_limit: Option<usize>,
+    /// The collector that the functions export their spans to, if they do.
+    pub traces: Option<String>,
+    /// What keeps the calls that the functions make.
+    pub(crate) record: Arc<CallRecord>,
 }
 
 impl CloudOptions {
@@ -56,6 +62,8 @@ impl CloudOptions {
             flows: None,
             schedule: Schedule::On,
             in_flight_limit: None,
+            traces: None,
+            record: Arc::default(),
         }
     }
 
@@ -67,6 +75,8 @@ impl CloudOptions {
             flows: None,
             schedule: Schedule::Off,
             in_flight_limit: None,
+            traces: None,
+            record: Arc::default(),
         }
     }
 }
@@ -75,6 +85,8 @@ impl CloudOptions {
 #[derive(Debug)]
 pub struct LocalCloud {
     address: CloudAddress,
+    /// The URL below which functions call the partner stub: a secret of this run.
+    calls_url: String,
     demo: DemoSecrets,
     flows: FlowsCopy,
     // In the order in which events meet them: no part may send to one that is gone.
@@ -82,6 +94,7 @@ pub struct LocalCloud {
     poller: Poller,
     proxy: ServerTask,
     emulator: EmulatorProcess,
+    record: Arc<CallRecord>,
     state: StateFolder,
 }
 
@@ -98,12 +111,13 @@ impl LocalCloud {
         let package = Package::make(&project, flows.running(), &state, progress).await?;
 
         let socket = emulator::socket_path(state.folder())?;
-        let proxy = listeners.serve_emulator(&socket, &credentials)?;
+        let proxy = listeners.serve_emulator(&socket, &credentials, &options.record)?;
         let at = (listeners.emulator_port, Endpoint::signed(listeners.emulator_url(), credentials.clone()));
         let emulator = EmulatorProcess::start(&package.tools, socket, at, state.folder(), state.log("emulator.log"));
         let emulator = progress.step("start emulator", emulator).await?;
         let endpoint = emulator.endpoint();
-        let stack = package.deploy(endpoint, &listeners, options.schedule, &state);
+        let deployed = (options.schedule, options.traces.as_deref());
+        let stack = package.deploy(endpoint, &listeners, deployed, &state);
         let stack = progress.step("sam deploy", stack).await?;
         let known_flows = read_flows(flows.running())?;
         let demo = secrets::put(endpoint, state.folder(), &known_flows).await?;
@@ -128,7 +142,18 @@ impl LocalCloud {
         let gateway = listeners.serve_gateway(routes, lambda, console, &state)?;
         let servers = [gateway, partners];
         state.publish(&address)?;
-        Ok(Self { address, demo, flows, servers, poller, proxy, emulator, state })
+        Ok(Self {
+            address,
+            calls_url: listeners.calls_url(),
+            demo,
+            flows,
+            servers,
+            poller,
+            proxy,
+            emulator,
+            record: options.record,
+            state,
+        })
     }
 
     /// The address of every part.
@@ -151,12 +176,19 @@ impl LocalCloud {
         &self.demo.signing
     }
 
+    /// Checks the functions' roles against the calls that they made. Returns how many permissions they used.
+    pub async fn check_permissions(&self) -> Result<usize> {
+        let project = Project::find()?;
+        permissions::check(&project, &self.address.emulator(), &self.address.functions, &self.record).await
+    }
+
     /// The environment variables that a program needs to use this cloud.
     pub fn environment(&self) -> Result<Vec<(&'static str, &str)>> {
         let address = &self.address;
         Ok(vec![
             ("LEDGERLINE_URL", &address.url),
             ("LEDGERLINE_PARTNERS_URL", &address.partners_url),
+            ("LEDGERLINE_CALLS_URL", &self.calls_url),
             ("LEDGERLINE_SECRET", self.demo.signing.text()),
             ("LEDGERLINE_RECEIPTS_TOKEN", &self.demo.receipts),
             ("LEDGERLINE_REPLAY_FUNCTION", address.function("replay")?),
@@ -207,12 +239,13 @@ impl Package {
         &self,
         endpoint: &Endpoint,
         listeners: &Listeners,
-        schedule: Schedule,
+        (schedule, traces): (Schedule, Option<&str>),
         state: &StateFolder,
     ) -> Result<Stack> {
         let (partners_url, log) = (&listeners.calls_url(), state.log("deploy.log"));
-        let (template, flows) = (&self.template, &self.flows);
-        let deployment = Deployment { stack: deploy::STACK, template, flows, partners_url, schedule };
+        let (template, flows, public_url) = (&self.template, &self.flows, Some(listeners.url.as_str()));
+        let stack = deploy::STACK;
+        let deployment = Deployment { stack, template, flows, partners_url, public_url, schedule, traces };
         deploy::deploy(&self.tools, endpoint, &deployment, &log).await?;
         Stack::describe(endpoint, deploy::STACK).await
     }
@@ -283,9 +316,14 @@ impl Listeners {
         format!("http://127.0.0.1:{}", self.emulator_port)
     }
 
-    fn serve_emulator(&mut self, socket: &Path, credentials: &RunCredentials) -> Result<ServerTask> {
+    fn serve_emulator(
+        &mut self,
+        socket: &Path,
+        credentials: &RunCredentials,
+        record: &Arc<CallRecord>,
+    ) -> Result<ServerTask> {
         let listener = take(&mut self.emulator)?;
-        Ok(ServerTask(emulator_proxy::serve(listener, socket.to_owned(), credentials.clone())?))
+        Ok(ServerTask(emulator_proxy::serve(listener, socket.to_owned(), credentials.clone(), record.clone())?))
     }
 
     fn serve_partners(

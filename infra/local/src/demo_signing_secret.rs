@@ -30,6 +30,11 @@ impl DemoSigningSecret {
         &self.text
     }
 
+    /// The key.
+    pub fn bytes(&self) -> &[u8] {
+        &self.key
+    }
+
     /// The key in hexadecimal, as `openssl` takes it.
     pub fn hex(&self) -> String {
         self.key.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -36,8 +36,12 @@ pub struct Deployment<'d> {
     pub flows: &'d Path,
     /// The URL below which partners are called.
     pub partners_url: &'d str,
+    /// The URL that senders call.
+    pub public_url: Option<&'d str>,
     /// Whether the schedules run.
     pub schedule: Schedule,
+    /// The collector that spans are exported to, if they are.
+    pub traces: Option<&'d str>,
 }
 
 /// Deploys the template.
@@ -58,9 +62,9 @@ pub async fn deploy(tools: &Tools, endpoint: &Endpoint, deployment: &Deployment<
 /// The parameters. The emulator does not unpack layers for custom runtimes, so the functions read the flows from
 /// the source tree. It rejects alarms on an expression, and composites.
 fn parameters(deployment: &Deployment<'_>) -> Vec<String> {
-    let Deployment { flows, partners_url, schedule, .. } = deployment;
+    let Deployment { flows, partners_url, public_url, schedule, traces, .. } = deployment;
     let [timeout, lease, visibility] = TIMES;
-    vec![
+    let mut parameters = vec![
         format!("Architecture={}", architecture()),
         format!("FlowsDir={}", flows.display()),
         format!("PartnerEndpoint={partners_url}"),
@@ -70,8 +74,14 @@ fn parameters(deployment: &Deployment<'_>) -> Vec<String> {
         format!("TeamFunctions={}", team_functions::PATTERN),
         "DeletionProtection=false".into(),
         "Alarms=plain".into(),
+        // The emulator has no CodeDeploy.
+        "Rollout=false".into(),
         format!("Schedule={}", if *schedule == Schedule::On { "ENABLED" } else { "DISABLED" }),
-    ]
+    ];
+    // SAM takes no empty value.
+    parameters.extend(public_url.map(|url| format!("PublicUrl={url}")));
+    parameters.extend(traces.map(|url| format!("TracesEndpoint={url}")));
+    parameters
 }
 
 fn architecture() -> &'static str {

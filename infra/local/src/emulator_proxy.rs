@@ -27,18 +27,27 @@ use tokio::task::JoinHandle;
 use crate::foreign_requests;
 use crate::listen_ports;
 use crate::partners::server::{self, HangUp};
+use crate::permissions::CallRecord;
 use crate::run_credentials::RunCredentials;
 use crate::sigv4::{self, Signable};
 
 /// The largest body that is passed on: a function's package.
 const BODY_LIMIT: usize = 256 * 1024 * 1024;
 
-/// The id that the emulator gives its functions in the place of ours, with our secret: that of its account.
+/// The id that the emulator gives the team's functions in the place of ours, with our secret: that of its account.
 const FUNCTIONS_KEY_ID: &str = "000000000000";
 
+/// The start of the id that `launch.py` gives each function of a stack, before the function's name.
+const FUNCTION_KEY: &str = "FUNCTION-";
+
 /// Serves until the task is aborted.
-pub(crate) fn serve(listener: TcpListener, socket: PathBuf, credentials: RunCredentials) -> Result<JoinHandle<()>> {
-    let proxy = Arc::new(EmulatorProxy { port: listen_ports::port_of(&listener)?, socket, credentials });
+pub(crate) fn serve(
+    listener: TcpListener,
+    socket: PathBuf,
+    credentials: RunCredentials,
+    record: Arc<CallRecord>,
+) -> Result<JoinHandle<()>> {
+    let proxy = Arc::new(EmulatorProxy { port: listen_ports::port_of(&listener)?, socket, credentials, record });
     server::serve(listener, Router::new().fallback(handle).with_state(proxy))
 }
 
@@ -46,6 +55,7 @@ struct EmulatorProxy {
     port: u16,
     socket: PathBuf,
     credentials: RunCredentials,
+    record: Arc<CallRecord>,
 }
 
 async fn handle(State(proxy): State<Arc<EmulatorProxy>>, request: Request) -> Response {
@@ -68,8 +78,15 @@ impl EmulatorProxy {
             return Err("no page may ask what it could send");
         }
         let request = Signable { method: &parts.method, uri: &parts.uri, headers: &parts.headers, body };
+        let signer = sigv4::signer(&parts.headers);
+        let function = signer.and_then(|(id, service)| Some((id, id.strip_prefix(FUNCTION_KEY)?, service)));
         let ids = [self.credentials.access_key_id.as_str(), FUNCTIONS_KEY_ID];
-        sigv4::verify(&request, &ids, &self.credentials.secret_access_key)
+        let ids: Vec<&str> = ids.into_iter().chain(function.map(|(id, ..)| id)).collect();
+        sigv4::verify(&request, &ids, &self.credentials.secret_access_key)?;
+        if let Some((_, name, service)) = function {
+            self.record.add(name, service, parts, body);
+        }
+        Ok(())
     }
 
     /// Passes a request on. An emulator that is down takes nothing: 503. One that ends meanwhile may have taken it: the

@@ -5,25 +5,78 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use shared::adapters::machine::read_flows;
-use shared::flows::{Flows, Scheme};
+use shared::flows::{BodyFormat, Flow, Flows, Scheme, Source};
 
 /// The source and the type of the event that `make send` posts unless it is told another.
 const DEMO: (&str, &str) = ("web-forms", "lead.created");
 
-/// Where an event is posted, and how it is signed.
+/// Where an event is posted, and how it is written and signed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct EventRoute {
     /// The path of the API.
     pub(crate) path: String,
     /// The scheme of its source.
     pub(crate) scheme: Scheme,
+    /// How its source writes events.
+    pub(crate) written: Written,
+}
+
+/// How a source writes an event into a body.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Written {
+    /// As JSON.
+    Json,
+    /// As JSON, with this list around it.
+    InList,
+    /// As a form with its fields.
+    Form,
+    /// As JSON in this field of a form.
+    InField(String),
 }
 
 impl EventRoute {
     /// The route of the demo's source, which chaos has, too.
     pub(crate) fn demo() -> Self {
-        EventRoute { path: format!("/v1/events/{}", DEMO.0), scheme: Scheme::StandardWebhooks }
+        let path = format!("/v1/events/{}", DEMO.0);
+        EventRoute { path, scheme: Scheme::standard_webhooks(), written: Written::Json }
     }
+
+    /// The route to this source, with the event's type in the path where the body does not name it.
+    fn to(name: &str, source: &Source, in_path: Option<&str>) -> Self {
+        let in_path = in_path.map(|event_type| format!("/{event_type}")).unwrap_or_default();
+        let whole = source.split.as_ref().is_some_and(|split| split.text().starts_with("[*]"));
+        let written = match (&source.form, source.format) {
+            (Some(field), _) => Written::InField(field.clone()),
+            (None, BodyFormat::Form) => Written::Form,
+            (None, BodyFormat::Json) if whole => Written::InList,
+            (None, BodyFormat::Json) => Written::Json,
+        };
+        EventRoute { path: format!("/v1/events/{name}{in_path}"), scheme: source.scheme.clone(), written }
+    }
+
+    /// The content type and the body of an event.
+    pub(crate) fn write(&self, event: &Value) -> (&'static str, String) {
+        const FORM: &str = "application/x-www-form-urlencoded";
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let form = |fields: &mut dyn Iterator<Item = (String, String)>| {
+            fields.map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")
+        };
+        match &self.written {
+            Written::Json => ("application/json", event.to_string()),
+            Written::InList if event.is_array() => ("application/json", event.to_string()),
+            Written::InList => ("application/json", Value::Array(vec![event.clone()]).to_string()),
+            Written::InField(field) => (FORM, form(&mut [(field.clone(), event.to_string())].into_iter())),
+            Written::Form => {
+                let fields = event.as_object().into_iter().flatten();
+                (FORM, form(&mut fields.map(|(name, value)| (name.clone(), text(value)))))
+            }
+        }
+    }
+}
+
+/// A part of a form, with everything escaped that is not plain.
+fn encode(text: &str) -> percent_encoding::PercentEncode<'_> {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
 
 /// Whether the demo's own event is for these flows.
@@ -49,12 +102,14 @@ pub(crate) fn of_event(
     event_type: Option<&str>,
 ) -> Result<EventRoute> {
     let named = |flow: &&shared::flows::Flow| {
-        let at = flows.source(&flow.on.source).and_then(|source| source.type_at.of(body)).and_then(Value::as_str);
+        let at = flows.source(&flow.on.source).and_then(|source| source.type_of(body));
         let fits = event_type.or(at) == Some(flow.on.event_type.as_str());
         fits && source.is_none_or(|source| source == flow.on.source)
     };
-    let found: Vec<_> = flows.all().filter(named).collect();
-    let [flow] = found.as_slice() else {
+    let mut found: Vec<_> = flows.all().filter(named).map(|flow| &flow.on).collect();
+    // Several flows may take one event.
+    found.dedup_by(|one, other| (&one.source, &one.event_type) == (&other.source, &other.event_type));
+    let [on] = found.as_slice() else {
         let what =
             if found.is_empty() { "no flow takes this event" } else { "flows of several sources take this event" };
         bail!(
@@ -62,13 +117,16 @@ pub(crate) fn of_event(
             taken(flows).join(", ")
         );
     };
-    let from = flows.source(&flow.on.source).context("nothing was sent: the flow's source is not there")?;
-    if from.form.is_some() {
-        bail!("nothing was sent: {} posts forms, which this verb does not: sign one by hand", flow.on.source);
-    }
-    let in_path = event_type.map(|event_type| format!("/{event_type}")).unwrap_or_default();
-    let path = format!("/v1/events/{}{in_path}", flow.on.source);
-    Ok(EventRoute { path, scheme: from.scheme.clone() })
+    let from = flows.source(&on.source).context("nothing was sent: the flow's source is not there")?;
+    let named = from.type_of(body).is_some();
+    Ok(EventRoute::to(&on.source, from, event_type.or((!named).then_some(on.event_type.as_str()))))
+}
+
+/// The route of an event of this flow.
+pub(crate) fn of_flow(flows: &Flows, flow: &Flow, body: &Value) -> Result<EventRoute> {
+    let from = flows.source(&flow.on.source).context("nothing was signed: the flow's source is not there")?;
+    let named = from.type_of(body).is_some();
+    Ok(EventRoute::to(&flow.on.source, from, (!named).then_some(&flow.on.event_type)))
 }
 
 /// The first sample of a flows folder that one of its flows takes, in `samples/`.
@@ -113,9 +171,23 @@ hooks: {scheme: github, max_body: 64KiB, rate: 9/s, type_at: kind}\n";
         let (flows, body) = (flows(), json!({"id": "1", "type": "order.paid"}));
         assert!(!takes_demo_event(&flows));
         let route = of_event(&flows, &body, None, None).expect("a route");
-        assert_eq!(route, EventRoute { path: "/v1/events/shop".into(), scheme: Scheme::Stripe });
+        let scheme = |name| flows.source(name).expect("a source").scheme.clone();
+        assert_eq!(
+            route,
+            EventRoute { path: "/v1/events/shop".into(), scheme: scheme("shop"), written: Written::Json }
+        );
         let named = of_event(&flows, &json!({"id": "1"}), Some("hooks"), Some("push")).expect("a route");
-        assert_eq!(named, EventRoute { path: "/v1/events/hooks/push".into(), scheme: Scheme::Github });
+        assert_eq!((named.path.as_str(), &named.scheme), ("/v1/events/hooks/push", &scheme("hooks")));
+    }
+
+    #[test]
+    fn an_event_is_written_as_its_source_writes_it() {
+        let event = json!({"a": "x y", "n": 1});
+        let written = |written| EventRoute { written, ..EventRoute::demo() }.write(&event);
+        assert_eq!(written(Written::Json), ("application/json", r#"{"a":"x y","n":1}"#.into()));
+        assert_eq!(written(Written::InList).1, r#"[{"a":"x y","n":1}]"#);
+        assert_eq!(written(Written::Form), ("application/x-www-form-urlencoded", "a=x%20y&n=1".into()));
+        assert!(written(Written::InField("payload".into())).1.starts_with("payload=%7B%22a%22%3A"));
     }
 
     #[test]

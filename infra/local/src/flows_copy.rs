@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use shared::adapters::machine::read_flows;
-use shared::flows::{Flows, catalog};
+use shared::flows::Flows;
+use shared::flows::catalog::{self, Shelf};
 
 use crate::private_files;
 use crate::project::Project;
@@ -67,13 +68,15 @@ pub fn merge(flows: &Path, more: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adds the partners that a folder uses and does not have, as far as the shipped catalogue has them.
+/// Adds what a folder uses of the catalogue and does not have, as far as the shipped catalogue has it.
 fn complete(folder: &Path, shipped: &Path) -> Result<()> {
-    let integrations = std::fs::read_to_string(folder.join("integrations.yaml")).unwrap_or_default();
-    for path in catalog::used(&integrations).iter().map(|name| catalog::path(name)) {
-        if !folder.join(&path).is_file() && shipped.join(&path).is_file() {
-            private_files::create_folder(&folder.join(catalog::PARTNERS))?;
-            private_files::copy(&shipped.join(&path), &folder.join(&path))?;
+    for shelf in Shelf::ALL {
+        let users = std::fs::read_to_string(folder.join(shelf.user())).unwrap_or_default();
+        for path in catalog::used(&users).iter().map(|name| shelf.path(name)) {
+            if !folder.join(&path).is_file() && shipped.join(&path).is_file() {
+                private_files::create_folder(&folder.join(shelf.folder()))?;
+                private_files::copy(&shipped.join(&path), &folder.join(&path))?;
+            }
         }
     }
     Ok(())
@@ -81,7 +84,7 @@ fn complete(folder: &Path, shipped: &Path) -> Result<()> {
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     remove(to)?;
-    for within in ["", "flows", catalog::PARTNERS] {
+    for within in ["", "flows"].into_iter().chain(Shelf::ALL.map(Shelf::folder)) {
         if from.join(within).is_dir() {
             copy_files(&from.join(within), &to.join(within))?;
         }
@@ -154,7 +157,7 @@ retry: {strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 4}
     fn a_folder_without_a_catalogue_gets_the_partners_that_it_uses_and_no_others() {
         let scratch = Scratch::new("whole");
         let copy = FlowsCopy::make(&project(), &scratch.0.join("own"), &scratch.0).expect("good flows");
-        let partners = std::fs::read_dir(copy.running().join(catalog::PARTNERS)).expect("a catalogue");
+        let partners = std::fs::read_dir(copy.running().join(Shelf::Partners.folder())).expect("a catalogue");
         let partners: Vec<_> = partners.flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(partners, ["twilio.yaml"]);
         assert!(read_flows(copy.running()).expect("good flows").flow("paid").is_some());

@@ -24,6 +24,7 @@ pub mod step_progress;
 
 pub mod binaries;
 mod built;
+mod checkov;
 pub mod browser;
 pub mod flows_copy;
 pub mod node;
@@ -32,7 +33,7 @@ pub mod template;
 pub mod tools;
 
 pub mod aws;
-mod sigv4;
+pub mod sigv4;
 pub mod deploy;
 pub mod demo_signing_secret;
 pub mod emulator;
@@ -42,6 +43,7 @@ mod partner_secrets;
 pub mod stack;
 pub mod team_functions;
 
+mod aliases;
 mod control_token;
 mod foreign_requests;
 pub mod console;
@@ -49,18 +51,23 @@ pub mod gateway;
 pub mod journal;
 pub mod lambda;
 mod metrics;
+mod permissions;
 pub mod partners;
 pub mod poller;
 mod queues;
 mod webhooks;
 
 pub mod chaos;
+pub mod collector;
 pub mod cli;
 pub mod cloud;
 mod event_route;
+mod example;
 pub mod new_event;
+pub mod signed_request;
 pub mod night;
 pub mod prism;
 pub mod reload;
+mod test_clouds;
 pub mod screen;
 pub mod verbs;

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use shared::arrival::signature::Secret;
 
 use crate::aws::Endpoint;
 use crate::cloud::CloudAddress;
@@ -61,9 +60,9 @@ pub async fn post(project: &Project, address: &CloudAddress, args: &EventArgs) -
             event_route::taken(&flows).join(", ")
         ),
     };
-    let secret = Secret::new(secrets::of_sources(&address.state)?.text().to_owned());
+    let secret = secrets::senders_secret(&route.scheme, secrets::of_sources(&address.state)?.text())?;
     let gateway = Endpoint::at(address.url.clone());
-    let response = webhooks::post_signed(&gateway, &secret, &route, &number, body.to_string()).await;
+    let response = webhooks::post_signed(&gateway, &secret, &route, &number, &body).await;
     let response = response.context(NO_CLOUD_ANSWER)?;
     let url = format!("{}{}", address.url, route.path);
     let answer = response.json().unwrap_or_default();
@@ -78,7 +77,7 @@ fn read(file: &Path) -> Result<Value> {
 impl PostedEvent {
     /// Whether the intake accepted the event.
     pub fn is_accepted(&self) -> bool {
-        self.status == StatusCode::ACCEPTED
+        self.status.is_success()
     }
 }
 

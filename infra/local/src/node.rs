@@ -1,6 +1,6 @@
-//! The compiler for TypeScript, at a fixed version, from the lock file of the sample.
+//! Packages for Node, at fixed versions, from lock files: the compiler of the sample in TypeScript, and senders' libraries.
 //!
-//! Node itself is the machine's own. Only functions in TypeScript and their tests need it.
+//! Node itself is the machine's own. Only functions in TypeScript and some tests need it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -22,32 +22,34 @@ pub struct NodeTools {
 }
 
 impl NodeTools {
-    /// Installs the packages, or nothing where the last set-up had the same lock file.
+    /// Installs the compiler, or nothing where the last set-up had the same lock file.
     pub async fn set_up(project: &Project) -> Result<Self> {
+        Self::install(&project.typescript_sample(), &project.state("node")).await
+    }
+
+    /// Installs the packages of a lock file into a folder, or nothing where the last set-up had the same one.
+    pub async fn install(locked: &Path, folder: &Path) -> Result<Self> {
         check_node().await?;
-        let (folder, sample) = (project.state("node"), project.typescript_sample());
-        let (stamp, wanted) = (folder.join("installed"), fingerprint(&sample.join("package-lock.json"))?);
+        let (stamp, wanted) = (folder.join("installed"), fingerprint(&locked.join("package-lock.json"))?);
         let tools = Self { modules: folder.join("node_modules") };
         if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
             return Ok(tools);
         }
-        std::fs::create_dir_all(&folder).with_context(|| {
-            format!("the TypeScript compiler was not installed: cannot create {}", folder.display())
-        })?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("Node's packages were not installed: cannot create {}", folder.display()))?;
         for name in ["package.json", "package-lock.json", ".npmrc"] {
-            std::fs::copy(sample.join(name), folder.join(name))
-                .with_context(|| format!("the TypeScript compiler was not installed: cannot copy {name}"))?;
+            std::fs::copy(locked.join(name), folder.join(name))
+                .with_context(|| format!("Node's packages were not installed: cannot copy {name}"))?;
         }
         let mut npm = Command::new("npm");
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
         run_logged(&mut npm, &folder.join("npm.log")).await.context(
-            "the TypeScript compiler was not installed: npm cannot download it. The first start needs a network, and \
+            "Node's packages were not installed: npm cannot download them. The first start needs a network, and \
              npm's registry or the one that npm is configured with: check the network and the proxy, then run the same \
              command again",
         )?;
         // Written last: a set-up that was cut short starts over.
-        std::fs::write(&stamp, wanted)
-            .context("the TypeScript compiler is installed, and cannot be recorded as such")?;
+        std::fs::write(&stamp, wanted).context("Node's packages are installed, and cannot be recorded as such")?;
         Ok(tools)
     }
 

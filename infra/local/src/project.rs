@@ -43,6 +43,11 @@ impl Project {
         self.root.join("infra/deploy/stack.py")
     }
 
+    /// The script that asks a stack whether the platform does what we lean on.
+    pub fn verify_script(&self) -> PathBuf {
+        self.root.join("infra/deploy/verify.py")
+    }
+
     /// The folder in which `sam build` leaves the functions.
     pub fn build(&self) -> PathBuf {
         self.root.join(".aws-sam/build")
@@ -58,6 +63,11 @@ impl Project {
         self.root.join("infra/local/chaos")
     }
 
+    /// The flow and the partner that `make night` has beside those of a chaos run.
+    pub fn night_flows(&self) -> PathBuf {
+        self.root.join("infra/local/night")
+    }
+
     /// The flows and integrations that the tests have beside the shipped ones.
     pub fn test_flows(&self) -> PathBuf {
         self.root.join("tests/cloud")
@@ -71,6 +81,16 @@ impl Project {
     /// The sample in TypeScript, whose lock file names the compiler.
     pub fn typescript_sample(&self) -> PathBuf {
         self.root.join("infra/samples/invoke-typescript")
+    }
+
+    /// The findings of checkov that are meant.
+    pub fn explained_findings(&self) -> PathBuf {
+        self.root.join("infra/checkov.yaml")
+    }
+
+    /// The permissions of the roles that no call to the emulator shows.
+    pub fn unshown_permissions(&self) -> PathBuf {
+        self.root.join("infra/local/permissions.yaml")
     }
 
     /// The folder with the lists of required Python packages.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use shared::flows::catalog;
+use shared::flows::catalog::Shelf;
 use tokio::time::sleep;
 
 use crate::cloud::CloudAddress;
@@ -56,7 +56,8 @@ async fn end_functions(address: &CloudAddress) -> Result<()> {
 
 /// When each file of the folder was last written.
 fn newest(flows: &Path) -> Vec<(PathBuf, Option<SystemTime>)> {
-    let folders = ["", "flows", catalog::PARTNERS].map(|within| flows.join(within));
+    let folders = ["", "flows"].into_iter().chain(Shelf::ALL.map(Shelf::folder)).map(|within| flows.join(within));
+    let folders: Vec<PathBuf> = folders.collect();
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let yaml = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "yaml"));
     let mut files: Vec<_> = yaml.map(|path| (path.clone(), path.metadata().and_then(|m| m.modified()).ok())).collect();

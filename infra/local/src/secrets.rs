@@ -8,7 +8,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use base64::prelude::*;
 use serde_json::json;
-use shared::flows::Flows;
+use shared::arrival::signature::{Secret, new_secret, receivers_secret};
+use shared::flows::{Flows, Scheme};
 
 use crate::aws::Endpoint;
 use crate::demo_signing_secret::DemoSigningSecret;
@@ -41,8 +42,14 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
     let signing = keep(&state.join(SOURCES), || random_text("whsec_"))?;
     let receipts = keep(&state.join("receipts.secret"), || random_text("web-forms."))?;
     let token = of_integrations(state)?;
-    for (name, _) in flows.sources() {
-        put_parameter(endpoint, &format!("sources/{name}/current"), &signing).await?;
+    for (name, source) in flows.sources() {
+        let secret = senders_secret(&source.scheme, &signing)?;
+        let kept = receivers_secret(&source.scheme, &secret)
+            .context("the local cloud cannot start: a key has no public one")?;
+        put_parameter(endpoint, &format!("sources/{name}/current"), kept.expose()).await?;
+        if source.handshake.as_ref().is_some_and(|handshake| handshake.token.is_some()) {
+            put_parameter(endpoint, &format!("handshakes/{name}/current"), &signing).await?;
+        }
     }
     // A function is invoked by IAM: it has no secret.
     for (name, integration) in flows.integrations().filter(|(_, integration)| integration.function.is_none()) {
@@ -54,6 +61,13 @@ pub async fn put(endpoint: &Endpoint, state: &Path, flows: &Flows) -> Result<Dem
     }
     put_parameter(endpoint, "receipts/web-forms/current", &receipts).await?;
     Ok(DemoSecrets { signing: DemoSigningSecret::parse(&signing)?, receipts })
+}
+
+/// The secret of a sender of this scheme, made of the one that all sources share: of a scheme with keys, the private one.
+pub fn senders_secret(scheme: &Scheme, shared: &str) -> Result<Secret> {
+    let key = DemoSigningSecret::parse(shared)?.bytes().try_into().ok();
+    let key = key.context("the signing secret is not 32 bytes: delete its file, and start the cloud again")?;
+    Ok(new_secret(scheme, &key))
 }
 
 /// The token that all integrations get, which the partner stub asks for.

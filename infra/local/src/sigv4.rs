@@ -19,11 +19,16 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 const ESCAPED_IN_PATHS: &AsciiSet = &ESCAPED.remove(b'/');
 
 /// A request, as it is signed.
-pub(crate) struct Signable<'r> {
-    pub(crate) method: &'r Method,
-    pub(crate) uri: &'r Uri,
-    pub(crate) headers: &'r HeaderMap,
-    pub(crate) body: &'r [u8],
+#[derive(Clone, Copy, Debug)]
+pub struct Signable<'r> {
+    /// The method.
+    pub method: &'r Method,
+    /// The path and the query.
+    pub uri: &'r Uri,
+    /// The headers, with those that sign it.
+    pub headers: &'r HeaderMap,
+    /// The body.
+    pub body: &'r [u8],
 }
 
 /// The headers that sign a request to a service.
@@ -57,7 +62,7 @@ pub(crate) fn sign(
 }
 
 /// Verifies that a request is signed with this secret under one of these ids. The error is a sentence.
-pub(crate) fn verify(request: &Signable<'_>, ids: &[&str], secret: &str) -> Result<(), &'static str> {
+pub fn verify(request: &Signable<'_>, ids: &[&str], secret: &str) -> Result<(), &'static str> {
     let text = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
     let header = text(AUTHORIZATION.as_str()).ok_or("it is not signed")?;
     let offered = Authorization::parse(header).ok_or("its authorization is not a signature of AWS's version 4")?;
@@ -75,6 +80,12 @@ pub(crate) fn verify(request: &Signable<'_>, ids: &[&str], secret: &str) -> Resu
         Some(hash) if hash != hex(&Sha256::digest(request.body)) => Err("its body is not the one that was signed"),
         _ => Ok(()),
     }
+}
+
+/// The id by which a request says that it is signed, and the service that it is signed for.
+pub(crate) fn signer(headers: &HeaderMap) -> Option<(&str, &str)> {
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    Authorization::parse(header).map(|offered| (offered.id, offered.scope.service))
 }
 
 /// The credential scope: where and when a signature is good.

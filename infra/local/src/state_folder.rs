@@ -11,6 +11,7 @@ use crate::aws::Endpoint;
 use crate::private_files;
 use crate::project::Project;
 use crate::run_credentials::RunCredentials;
+use crate::template;
 
 /// The address of a running local cloud and of all its parts. Kept in `cloud.json` while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,6 +66,11 @@ impl CloudAddress {
     /// The emulator, for requests that are signed with the keys of this run.
     pub fn emulator(&self) -> Endpoint {
         Endpoint::signed(self.endpoint.clone(), self.credentials.clone())
+    }
+
+    /// A function's name with the alias by which it is run.
+    pub fn live(&self, short: &str) -> Result<String> {
+        Ok(template::live(self.function(short)?))
     }
 
     /// The name that a function was deployed under.

@@ -10,33 +10,54 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Prints the progress of steps on standard error.
 #[derive(Clone, Copy, Debug)]
 pub struct StepProgress {
-    terminal: bool,
+    shows: Shows,
+}
+
+/// What of a step is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    Nothing,
+    Lines,
+    Spinner,
 }
 
 impl Default for StepProgress {
     fn default() -> Self {
-        Self { terminal: std::io::stderr().is_terminal() }
+        Self { shows: if std::io::stderr().is_terminal() { Shows::Spinner } else { Shows::Lines } }
     }
 }
 
 impl StepProgress {
+    /// Prints nothing, for what is a part of another step.
+    pub const SILENT: StepProgress = StepProgress { shows: Shows::Nothing };
+
     /// Runs one step behind a spinner.
     pub async fn step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let spinner = self.terminal.then(|| spinner(name));
+        let spinner = (self.shows == Shows::Spinner).then(|| spinner(name));
         let started = Instant::now();
         let outcome = work.await;
         if let Some(spinner) = spinner {
             spinner.finish_and_clear();
         }
-        finish(name, started.elapsed(), outcome)
+        self.finish(name, started.elapsed(), outcome)
     }
 
     /// Runs one step that prints its own output: no spinner may draw over it.
     pub async fn loud_step<T>(&self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
-        eprintln!("· {name} …");
+        if self.shows != Shows::Nothing {
+            eprintln!("· {name} …");
+        }
         let started = Instant::now();
         let outcome = work.await;
-        finish(name, started.elapsed(), outcome)
+        self.finish(name, started.elapsed(), outcome)
+    }
+
+    fn finish<T>(self, name: &str, took: Duration, outcome: Result<T>) -> Result<T> {
+        if self.shows != Shows::Nothing {
+            let mark = if outcome.is_ok() { '✓' } else { '✗' };
+            eprintln!("{mark} {name:<28} {:>6.1} s", took.as_secs_f64());
+        }
+        outcome.with_context(|| format!("the step \"{name}\" failed"))
     }
 }
 
@@ -46,10 +67,4 @@ fn spinner(name: &str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_style(style).with_message(name.to_owned());
     spinner.enable_steady_tick(Duration::from_millis(100));
     spinner
-}
-
-fn finish<T>(name: &str, took: Duration, outcome: Result<T>) -> Result<T> {
-    let mark = if outcome.is_ok() { '✓' } else { '✗' };
-    eprintln!("{mark} {name:<28} {:>6.1} s", took.as_secs_f64());
-    outcome.with_context(|| format!("the step \"{name}\" failed"))
 }

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+/// The alias by which everything runs the functions.
+pub const ALIAS: &str = "live";
+
 const FUNCTION: &str = "AWS::Serverless::Function";
 const HTTP_API: &str = "HttpApi";
 
@@ -29,6 +32,11 @@ pub struct Route {
     pub method: String,
     /// The path, with its parameters in braces.
     pub path: String,
+}
+
+/// A function's name with the alias by which everything runs it.
+pub fn live(function: &str) -> String {
+    format!("{function}:{ALIAS}")
 }
 
 /// Reads the functions of a template.

@@ -16,7 +16,10 @@ pub const RUN: Requirements = Requirements { venv: "venv", file: "requirements.t
 /// The tools that build for AWS: cargo-lambda, which brings a C compiler of half a gigabyte.
 pub const BUILD: Requirements = Requirements { venv: "venv", file: "requirements-deploy.txt" };
 
-/// The tools of the tests: the providers' own libraries to compare with, and a fuzzer of OpenAPI documents.
+/// The tool that looks for what a reviewer of AWS templates would: checkov.
+pub const CHECK: Requirements = Requirements { venv: "venv-check", file: "requirements-check.txt" };
+
+/// The tools of the tests: the providers' own libraries to compare with, a fuzzer of OpenAPI documents, a collector.
 pub const TEST: Requirements = Requirements { venv: "venv-test", file: "requirements-test.txt" };
 
 /// A list of exact versions, every transitive one included.

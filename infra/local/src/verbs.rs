@@ -10,15 +10,20 @@ use shared::base::visible::in_json;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::aws::REGION;
+use crate::aws::{self, REGION};
 use crate::cloud::{CloudAddress, CloudOptions, LocalCloud};
+use crate::collector::Collector;
 use crate::command::run_shown;
 use crate::lambda::{InvocationOutcome, Lambda};
 use crate::listen_ports::ListenPorts;
 use crate::output::{error_text, print};
 use crate::project::Project;
 use crate::step_progress::StepProgress;
-use crate::{browser, built, chaos, flows_copy, new_event, night, prism, reload, screen, tools};
+use crate::test_clouds::TestClouds;
+use crate::{
+    browser, built, chaos, checkov, flows_copy, new_event, night, prism, reload, screen, signed_request, template,
+    tools,
+};
 
 const INTERRUPTED: &str = "Ctrl-C or SIGTERM came before the end; the local cloud is stopped";
 
@@ -39,8 +44,8 @@ pub async fn up(ports: ListenPorts, flows: Option<PathBuf>) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts a local cloud, runs a command against it, and stops the cloud. The command's exit code is ours.
-pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode> {
+/// Starts as many local clouds, runs a command against them, and stops them. The command's exit code is ours.
+pub async fn exec(command: &[String], clouds: usize, flows: Option<PathBuf>, permissions: bool) -> Result<ExitCode> {
     let (program, arguments) =
         command.split_first().context("nothing was run: name a command, as in `local exec -- cargo test`")?;
     let progress = StepProgress::default();
@@ -54,18 +59,43 @@ pub async fn exec(command: &[String], flows: Option<PathBuf>) -> Result<ExitCode
         Some(flows) => flows,
         None => flows_of_tests(&project)?,
     };
-    let options = CloudOptions { flows: Some(flows), ..CloudOptions::test() };
-    let started = unless_interrupted(LocalCloud::start(options, &progress)).await?;
-    let cloud = started.context(INTERRUPTED)??;
+    let (python, spans) = (peers.path("python"), project.state("test-spans.log"));
+    let collector = progress.step("start collector", Collector::start(&python, spans)).await?;
+    let options = CloudOptions { flows: Some(flows), traces: Some(collector.url.clone()), ..CloudOptions::test() };
+    let started = unless_interrupted(TestClouds::start(clouds, options, &progress)).await?;
+    let clouds = started.context(INTERRUPTED)??;
 
     let mut child = Command::new(program);
-    child.args(arguments).envs(cloud.environment()?).env("LEDGERLINE_PYTHON", peers.path("python")).kill_on_drop(true);
+    child.args(arguments).env("LEDGERLINE_PYTHON", python).kill_on_drop(true);
+    clouds.show_to(&mut child).await?;
+    child.env("LEDGERLINE_SPANS", &collector.spans);
     let finished = unless_interrupted(child.status()).await;
-    cloud.stop().await;
+    let succeeded = matches!(&finished, Ok(Some(Ok(status))) if status.success());
+    let checked = if permissions && succeeded { Some(clouds.first().check_permissions().await) } else { None };
+    clouds.stop().await;
 
     let status = finished?.context(INTERRUPTED)?;
     let status = status.with_context(|| format!("cannot run {program}: is it installed, and on PATH?"))?;
+    if let Some(used) = checked.transpose()? {
+        eprintln!("The functions' roles allow the calls that were made, by {used} permissions, and nothing else.");
+    }
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// Starts a local cloud, asks of it what a verification asks of AWS, and stops the cloud.
+pub async fn verify() -> Result<ExitCode> {
+    let project = Project::find()?;
+    let options = CloudOptions { name: "verify".into(), ..CloudOptions::test() };
+    let started = unless_interrupted(LocalCloud::start(options, &StepProgress::default())).await?;
+    let cloud = started.context(INTERRUPTED)??;
+    let tools = tools::set_up(&project, tools::RUN).await?;
+    let mut script = tools.command("python3");
+    aws::environment(&mut script, &cloud.address().emulator());
+    script.envs(cloud.environment()?).arg(project.verify_script()).arg("--local").kill_on_drop(true);
+    let finished = unless_interrupted(script.status()).await;
+    cloud.stop().await;
+    let status = finished?.context(INTERRUPTED)?.context("cannot run the verification")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The shipped flows, and those that the tests have beside them.
@@ -89,7 +119,7 @@ pub async fn chaos(flags: &chaos::ChaosArgs) -> Result<ExitCode> {
 /// Starts a local cloud, lets many events of one flow wait, and checks that another flow does not notice.
 pub async fn night(flags: &night::NightArgs) -> Result<ExitCode> {
     let project = Project::find()?;
-    let options = night::options(&project, flags);
+    let options = night::options(&project, flags)?;
     let started = unless_interrupted(LocalCloud::start(options, &StepProgress::default())).await?;
     let cloud = started.context(INTERRUPTED)??;
     let ran = unless_interrupted(night::run(&cloud, &project, flags)).await;
@@ -103,7 +133,7 @@ pub async fn invoke(function: &str, event: &str) -> Result<ExitCode> {
     let address = CloudAddress::of_running()?;
     let name = address.function(function)?;
     let lambda = Lambda::new(address.emulator(), address.state.join("logs"));
-    let outcome = lambda.invoke(name, &event).await;
+    let outcome = lambda.invoke(&template::live(name), &event).await;
     match outcome.context(NO_CLOUD_ANSWER)? {
         InvocationOutcome::Answered(answer) => print(&format!("{}\n", in_json(&format!("{answer:#}")))),
         InvocationOutcome::Failed(error) => bail!(
@@ -123,6 +153,13 @@ pub async fn send(event: &new_event::EventArgs) -> Result<ExitCode> {
     let posted = new_event::post(&Project::find()?, &address, event).await?;
     print(&posted.to_string());
     Ok(if posted.is_accepted() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints a signed request for the running local cloud.
+pub fn sign(args: &signed_request::SignArgs) -> Result<ExitCode> {
+    let address = CloudAddress::of_running()?;
+    print(&format!("{}\n", signed_request::sign(&address, args)?));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Stops the running local cloud, and waits until its process is gone.
@@ -145,16 +182,20 @@ pub async fn partners(descriptions: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks the template that would be deployed. `ledgerline flows check` does so for the flows.
+/// Checks the templates that would be deployed. `ledgerline flows check` does so for the flows.
 pub async fn lint() -> Result<ExitCode> {
     let project = Project::find()?;
-    let tools = StepProgress::default().step("install tools", tools::set_up(&project, tools::RUN)).await?;
+    let progress = StepProgress::default();
+    let tools = progress.step("install tools", tools::set_up(&project, tools::RUN)).await?;
+    let checkov = progress.step("install checkov", tools::set_up(&project, tools::CHECK)).await?;
     let template = project.template();
     let (mut cfn_lint, mut sam) = (tools.script("cfn-lint"), tools.script("sam"));
     // It demands a region, and looks nothing up in it.
     sam.args(["validate", "--lint", "--region", REGION, "--template"]);
     let cfn_lint = cfn_lint.arg(&template).arg(project.team_functions());
-    tokio::try_join!(run_shown(cfn_lint), run_shown(sam.arg(&template)))?;
+    let checkov = checkov::check(&project, &checkov);
+    let (.., explained) = tokio::try_join!(run_shown(cfn_lint), run_shown(sam.arg(&template)), checkov)?;
+    eprintln!("checkov found nothing but {explained} things that infra/checkov.yaml explains.");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,8 +16,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::ext::on_informational;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -43,18 +43,44 @@ const MAX_INTERIM: usize = 8;
 
 pub(super) type Pool = Client<BoundedConnector<HttpsConnector<HttpConnector>>, Full<Bytes>>;
 
+/// The connections of a container, for all that call over TLS: the root certificates are loaded once, and not before the
+/// first call. Loading them at the start would be most of a cold start.
+#[derive(Clone, Debug, Default)]
+pub struct LazyPool(Arc<OnceLock<Result<Pool, NoAnswer>>>);
+
+impl LazyPool {
+    /// The pool. The first call loads the certificates.
+    pub(super) fn get(&self) -> Result<&Pool, NoAnswer> {
+        self.0.get_or_init(pool).as_ref().map_err(NoAnswer::clone)
+    }
+
+    /// The same for whoever must not keep others waiting: the certificates are loaded on another thread.
+    pub(super) async fn load_aside(&self) -> Result<&Pool, NoAnswer> {
+        if self.0.get().is_none() {
+            let pool = self.clone();
+            // If the thread is lost, it is loaded here.
+            tokio::task::spawn_blocking(move || pool.get().is_ok()).await.ok();
+        }
+        self.get()
+    }
+}
+
 /// The partners' APIs over HTTP.
 #[derive(Debug)]
 pub struct HttpPartners {
-    pool: LazyLock<Result<Pool, NoAnswer>>,
+    pool: LazyPool,
     endpoint: Option<String>,
 }
 
 impl HttpPartners {
     /// Calls each integration at its base URL; with an `endpoint`, all of them below that instead.
     pub fn new(endpoint: Option<String>) -> Self {
-        // Loading the root certificates is most of a cold start, so it waits for the first call.
-        Self { pool: LazyLock::new(pool), endpoint }
+        Self::over(LazyPool::default(), endpoint)
+    }
+
+    /// The same over connections that are shared.
+    pub fn over(pool: LazyPool, endpoint: Option<String>) -> Self {
+        Self { pool, endpoint }
     }
 
     fn url(&self, request: &PartnerRequest) -> String {
@@ -68,7 +94,7 @@ impl HttpPartners {
 #[async_trait]
 impl Partners for HttpPartners {
     async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
-        let pool = self.pool.as_ref().map_err(NoAnswer::clone)?;
+        let pool = self.pool.get()?;
         let timeout = request.timeout;
         let call = build(self.url(&request), request).map_err(NoAnswer::NotSent)?;
         within_interim_answers(pool, call, timeout).await
@@ -108,7 +134,17 @@ async fn exchange(pool: &Pool, call: Request<Full<Bytes>>, timeout: Duration) ->
     };
     let status = response.status().as_u16();
     let headers = headers(response.headers());
-    Ok(PartnerAnswer { status, headers, body: timeout_at(over, read(response)).await.ok().flatten() })
+    Ok(PartnerAnswer { status, headers, body: timeout_at(over, read(response, MAX_ANSWER)).await.ok().flatten() })
+}
+
+/// Sends a request, and reads so much of its answer: the status, and the body if it is JSON. Its caller gives it up.
+pub(super) async fn answer_of(
+    pool: &Pool,
+    call: Request<Full<Bytes>>,
+    bytes: usize,
+) -> Result<(u16, Option<Value>), NoAnswer> {
+    let response = pool.request(call).await.map_err(|_| NoAnswer::Lost("cut off".into()))?;
+    Ok((response.status().as_u16(), read(response, bytes).await))
 }
 
 /// The header fields that are text. Of one that comes twice, the last counts.
@@ -118,8 +154,8 @@ fn headers(headers: &HeaderMap) -> BTreeMap<String, String> {
 }
 
 /// The body, unless it is too long, cut off or no JSON. One that is too slow is dropped by its reader.
-async fn read(response: Response<Incoming>) -> Option<Value> {
-    let bytes = Limited::new(response.into_body(), MAX_ANSWER).collect().await.ok()?.to_bytes();
+async fn read(response: Response<Incoming>, most: usize) -> Option<Value> {
+    let bytes = Limited::new(response.into_body(), most).collect().await.ok()?.to_bytes();
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -154,7 +190,7 @@ const CONNECT: Duration = Duration::from_millis(1500);
 /// function does not notice: a call on such a connection would be lost for nothing.
 const IDLE: Duration = Duration::from_secs(4);
 
-pub(super) fn pool() -> Result<Pool, NoAnswer> {
+fn pool() -> Result<Pool, NoAnswer> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_connect_timeout(Some(CONNECT));
@@ -164,8 +200,20 @@ pub(super) fn pool() -> Result<Pool, NoAnswer> {
         .https_or_http()
         .enable_http1()
         .wrap_connector(http);
-    let mut client = Client::builder(TokioExecutor::new());
-    client.http1_max_buf_size(MAX_HEADERS);
     let connector = BoundedConnector::new(connector, MAX_SENT);
-    Ok(client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).build(connector))
+    Ok(client().http1_max_buf_size(MAX_HEADERS).build(connector))
+}
+
+/// A client that keeps its connections for a moment.
+fn client() -> Builder {
+    let mut client = Client::builder(TokioExecutor::new());
+    client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
+    client
+}
+
+/// Connections to programs on this machine, without TLS: no certificates are loaded.
+pub(super) type PlainPool = Client<HttpConnector, Full<Bytes>>;
+
+pub(super) fn plain_pool() -> PlainPool {
+    client().build_http()
 }

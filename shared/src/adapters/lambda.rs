@@ -2,6 +2,7 @@
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 
+use crate::base::time::Timestamp;
 use crate::ledger::queue::Received;
 
 /// The messages of a batch, in its order.
@@ -18,11 +19,15 @@ pub fn keep(message_ids: Vec<String>) -> SqsBatchResponse {
 
 fn message(message: SqsMessage) -> Received {
     let mut attributes = message.attributes;
+    let mut moment = |name: &str| Some(Timestamp::from_millis(attributes.remove(name)?.parse().ok()?));
+    let (sent_at, first_received_at) = (moment("SentTimestamp"), moment("ApproximateFirstReceiveTimestamp"));
     Received {
         message_id: message.message_id.unwrap_or_default(),
         receipt: message.receipt_handle.unwrap_or_default(),
         group: attributes.remove("MessageGroupId").unwrap_or_default(),
         body: message.body.unwrap_or_default(),
+        sent_at,
+        first_received_at,
     }
 }
 

@@ -2,6 +2,9 @@
 
 pub mod machine;
 
+#[cfg(feature = "otlp")]
+pub mod otlp;
+
 #[cfg(feature = "aws")]
 pub mod aws;
 #[cfg(feature = "aws")]
@@ -20,6 +23,6 @@ pub mod lambda;
 #[cfg(feature = "aws")]
 pub use geoip::{MaxMindPlaces, PlacesError};
 #[cfg(feature = "aws")]
-pub use http::HttpPartners;
+pub use http::{HttpPartners, LazyPool};
 #[cfg(feature = "aws")]
 pub use token_crypto::AwsLcCrypto;

@@ -39,7 +39,10 @@ retry: {{strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}}
 "
         );
         let files = [
-            ("sources.yaml", include_str!("../../../infra/flows/sources.yaml").to_owned()),
+            (
+                "sources.yaml",
+                "web-forms: {scheme: standard-webhooks, max_body: 128KiB, rate: 100/s, type_at: type}".to_owned(),
+            ),
             ("integrations.yaml", "crm: {base_url: https://api.crm.example.com, timeout: 3s}".to_owned()),
             ("flows/leads.yaml", flow),
         ];

@@ -1,5 +1,7 @@
 //! An accepted event, as it travels on the queue.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,8 +9,9 @@ use super::key::{self, KeyError, Names};
 use super::window::Sighting;
 use crate::base::format::{self, FORMAT};
 use crate::base::id::EventId;
+use crate::base::span_ids::SpanIds;
 use crate::base::time::Timestamp;
-use crate::base::trace::Trace;
+use crate::base::trace::{SpanId, Trace, TraceState};
 use crate::flows::Flow;
 
 /// An event whose sender is verified and whose payload is trimmed to its schema.
@@ -29,6 +32,9 @@ pub struct Event {
     pub received_at: Timestamp,
     /// The trace that the event belongs to.
     pub trace: Trace,
+    /// What the systems above the sender's span want to be handed on, if they said so.
+    #[serde(default, skip_serializing_if = "TraceState::is_empty")]
+    pub tracestate: TraceState,
     /// The message group: events of one group are processed in order.
     pub group: String,
     /// The number of times that the event was sent through the queue again: replayed, or approved.
@@ -90,6 +96,7 @@ impl Event {
             source: flow.on.source.clone(),
             received_at,
             trace,
+            tracestate: TraceState::default(),
             group: key::group(flow, version, &payload)?,
             replay: 0,
             wake: 0,
@@ -110,6 +117,7 @@ impl Event {
             source: "(unknown)".into(),
             received_at: now,
             trace: Trace::start(0, 0, 0),
+            tracestate: TraceState::default(),
             group: message_id.to_owned(),
             replay: 0,
             wake: 0,
@@ -154,12 +162,21 @@ impl Event {
         self.replay > 0
     }
 
-    /// The header fields that make a request a span of the event's trace. A replay carries a mark: its trace is the
-    /// first delivery's.
-    pub fn trace_headers(&self, span: u64) -> Vec<(String, String)> {
+    /// The ids of the event's spans.
+    pub fn span_ids(&self) -> SpanIds<'_> {
+        SpanIds::of(&self.trace, &self.id)
+    }
+
+    /// The header fields that make a request a span of the event's trace, with what the sender's systems handed on. A replay
+    /// carries a mark: its trace is the first delivery's.
+    pub fn trace_headers(&self, span: SpanId) -> Vec<(String, String)> {
         let parent = ("traceparent".to_owned(), self.trace.child(span).to_string());
-        let replay = self.is_replay().then(|| ("tracestate".to_owned(), format!("ledgerline=replay:{}", self.replay)));
-        [parent].into_iter().chain(replay).collect()
+        let state = match self.is_replay() {
+            true => Cow::Owned(self.tracestate.with_own(&format!("replay:{}", self.replay))),
+            false => Cow::Borrowed(&self.tracestate),
+        };
+        let state = (!state.is_empty()).then(|| ("tracestate".to_owned(), state.to_string()));
+        [parent].into_iter().chain(state).collect()
     }
 
     /// The deduplication id of the event's message.

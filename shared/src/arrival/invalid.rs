@@ -9,7 +9,7 @@ use super::window::Sighting;
 use crate::base::format::FORMAT;
 use crate::base::id::{EventId, Parts};
 use crate::base::time::Timestamp;
-use crate::base::trace::Trace;
+use crate::base::trace::{Trace, TraceState};
 use crate::flows::contract::{Contracts, Misfit};
 use crate::flows::{Flow, Header, Part};
 
@@ -80,6 +80,7 @@ impl InvalidBody {
             source: flow.on.source.clone(),
             received_at,
             trace,
+            tracestate: TraceState::default(),
             replay: 0,
             wake: 0,
             fingerprint: None,
@@ -108,6 +109,8 @@ impl InvalidBody {
         let kept: InvalidBody = serde_json::from_value(parked.payload.clone()).map_err(|_| NoEvent::Unreadable)?;
         let InvalidBody { body, id, idempotency_key, in_batch } = kept;
         let names = Names { id: id.as_deref(), idempotency_key: idempotency_key.as_deref(), in_batch };
-        event_of(&Contracts::of_flow(flow), flow, body, names, parked.received_at, parked.trace.clone())
+        let trace = parked.trace.clone();
+        let (event, sighting) = event_of(&Contracts::of_flow(flow), flow, body, names, parked.received_at, trace)?;
+        Ok((Event { tracestate: parked.tracestate.clone(), ..event }, sighting))
     }
 }

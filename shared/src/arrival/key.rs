@@ -221,7 +221,10 @@ mod tests {
     use crate::flows::{File, Flows};
     use proptest::prelude::*;
 
-    const SOURCES: &str = include_str!("../../../infra/flows/sources.yaml");
+    const SOURCES: &str = "
+web-forms: {scheme: standard-webhooks, max_body: 128KiB, rate: 100/s, type_at: type, id_at: {header: webhook-id}}
+storefront: {scheme: shopify, max_body: 64KiB, rate: 50/s, type_at: type, id_at: cart_id}
+";
     const INTEGRATIONS: &str = "crm: {base_url: https://api.crm.example.com, timeout: 3s}";
     const FLOW: &str = "
 name: lead-routing

@@ -38,6 +38,11 @@ pub struct Sighting {
 }
 
 impl Sighting {
+    /// Whether the moment lies too far ahead of its reception. That needs no look at the anchors.
+    pub fn is_ahead(&self, received_at: Timestamp) -> bool {
+        self.moment > received_at + MAX_AHEAD
+    }
+
     /// The id of the event that has this anchor.
     pub fn id_at(&self, anchor: Timestamp) -> EventId {
         Parts::new("event").and("window").and(&self.key).and(&anchor.millis().to_string()).id()
@@ -155,7 +160,7 @@ const MAX_TRIES: usize = 16;
 /// A new event in order costs one write. So does a repetition: its write fails, and returns the anchors. A new event
 /// that is older than the newest costs two.
 pub async fn anchor(windows: &dyn Windows, sighting: &Sighting, now: Timestamp) -> Result<Timestamp, NotAnchored> {
-    if sighting.moment > now + MAX_AHEAD {
+    if sighting.is_ahead(now) {
         return Err(NotAnchored::Ahead);
     }
     let mut written = windows.append(sighting).await?;

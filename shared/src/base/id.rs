@@ -37,10 +37,20 @@ impl Parts {
         Parts(Sha256::new()).and(purpose)
     }
 
-    pub(crate) fn and(mut self, part: &str) -> Self {
+    pub(crate) fn and(self, part: &str) -> Self {
+        self.and_bytes(part.as_bytes())
+    }
+
+    pub(crate) fn and_bytes(mut self, part: &[u8]) -> Self {
         self.0.update((part.len() as u64).to_be_bytes());
-        self.0.update(part.as_bytes());
+        self.0.update(part);
         self
+    }
+
+    /// The hash's first bytes, as a number.
+    pub(crate) fn first_bytes(self) -> u64 {
+        let hash = self.0.finalize();
+        hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
     /// The hash as an event's id.
@@ -53,7 +63,8 @@ impl Parts {
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Bytes in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a String takes everything");
         text

@@ -8,8 +8,10 @@ pub mod machine;
 pub mod mask;
 pub mod masked;
 pub mod retention;
+pub mod sample_rate;
 pub mod time;
 pub mod trace;
+pub mod span_ids;
 pub mod visible;
 
 pub mod locate;

@@ -9,6 +9,9 @@ pub const UNSETTLED_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long the queue keeps a message. The template says the same.
 pub const QUEUE_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
 
+/// How long the dead letter queue keeps a message. The template says the same.
+pub const DEAD_LETTER_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
+
 /// How long the queue remembers a message's deduplication id.
 pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
 

@@ -1,7 +1,7 @@
 //! Suggestions for a name that is not known.
 
 /// A sentence that suggests one of the `known` names instead of `name`.
-pub(crate) fn suggest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+pub fn suggest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     let slips = known.iter().filter(|other| is_slip(name, other));

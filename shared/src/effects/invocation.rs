@@ -18,6 +18,7 @@ pub use answer::{FunctionAnswer, FunctionOutcome, InvokeFailure, read_answer, re
 use super::request::idempotency_key;
 use crate::arrival::event::Event;
 use crate::base::time::Timestamp;
+use crate::base::trace::SpanId;
 use crate::flows::template::{Scope, TemplateError};
 use crate::flows::{Effect, Flow, FunctionName, Invoke};
 use crate::ledger::Row;
@@ -101,7 +102,7 @@ pub struct InvocationParts<'o> {
     /// The event's row.
     pub row: &'o Row,
     /// The id of the invocation's span.
-    pub span: u64,
+    pub span: SpanId,
     /// The moment until which the answer is waited for.
     pub deadline: Timestamp,
 }
@@ -110,7 +111,7 @@ impl<'o> InvocationParts<'o> {
     /// The document, under the same key each time.
     pub fn document(self, operation: Purpose) -> Result<InvocationDocument<'o>, TemplateError> {
         let InvocationParts { effect, invoke, flow, event, row, span, deadline } = self;
-        let key = idempotency_key(event, row, effect);
+        let key = idempotency_key(row, effect);
         let scope = Scope { key: Some(key.clone()), ..row.scope(event, effect) };
         let with = invoke.with.as_ref().map(|with| with.render(&scope)).transpose()?;
         let Scope { effects, enrich, .. } = scope;

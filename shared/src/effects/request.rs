@@ -12,6 +12,7 @@ use super::credentials::Credentials;
 use super::outcome::NoAnswer;
 use crate::arrival::event::Event;
 use crate::arrival::signature::Secret;
+use crate::base::trace::SpanId;
 use crate::flows::template::{Scope, TemplateError, Values};
 use crate::flows::{
     Call, Effect, HeaderTemplates, Integration, LookedUpCall, Lookup, PartnerAnswer, QueryTemplates, Request, ResultAt,
@@ -90,7 +91,7 @@ pub struct RequestParts<'o> {
     /// The event's row.
     pub row: &'o Row,
     /// The id of the request's span.
-    pub span: u64,
+    pub span: SpanId,
     /// Our credentials.
     pub credentials: Credentials,
     /// The partner's secret variables.
@@ -125,7 +126,7 @@ impl RequestParts<'_> {
     }
 
     fn key(&self) -> String {
-        idempotency_key(self.event, self.row, self.effect)
+        idempotency_key(self.row, self.effect)
     }
 
     /// The values that the path, the query and the header fields are rendered from: secret variables are among them.
@@ -163,9 +164,10 @@ impl RequestParts<'_> {
     }
 }
 
-/// Our idempotency key for an effect: the same for each try, replays included, under the effect's oldest name.
-pub fn idempotency_key(event: &Event, row: &Row, effect: &Effect) -> String {
-    format!("{}/{}", event.id, row.name_of(effect))
+/// Our idempotency key for an effect: the same for each try, replays included, under the effect's oldest name. An event
+/// that comes after the `ttl` of its key has another.
+pub fn idempotency_key(row: &Row, effect: &Effect) -> String {
+    format!("{}/{}", row.known_as(), row.name_of(effect))
 }
 
 /// A path with the query of a request, over that of its integration.

@@ -142,10 +142,15 @@ pub struct Reading<'f> {
     pub unreadable: bool,
 }
 
-impl Reading<'_> {
+impl<'f> Reading<'f> {
     /// The meaning of an answer that no table is asked about: it says itself what it means.
     pub fn stated(meaning: Meaning) -> Self {
         Reading { meaning, rule: None, unreadable: false }
+    }
+
+    /// The row that decided, if one did.
+    pub fn row(&self) -> Option<&'f AnswerRule> {
+        self.rule
     }
 
     /// How long the answer asks us to wait: where its row says, else in `Retry-After`.

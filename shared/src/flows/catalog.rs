@@ -1,20 +1,53 @@
-//! The catalogue: partners whose noise is written once, in `catalog/partners/<name>.yaml`.
+//! The catalogue: partners and senders whose noise is written once, in `catalog/partners/<name>.yaml` and
+//! `catalog/sources/<name>.yaml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-/// The folder of the catalogue's partners, inside the flows folder.
-pub const PARTNERS: &str = "catalog/partners/";
-
-/// The file of a partner, inside the flows folder.
-pub fn path(name: &str) -> String {
-    format!("{PARTNERS}{name}.yaml")
+/// One part of the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shelf {
+    /// The partners, which integrations use.
+    Partners,
+    /// The senders, which sources use.
+    Sources,
 }
 
-/// The partner whose file this is, if it is one's.
-pub fn name(path: &str) -> Option<&str> {
-    path.strip_prefix(PARTNERS)?.strip_suffix(".yaml").filter(|name| is_name(name))
+impl Shelf {
+    /// Both parts.
+    pub const ALL: [Shelf; 2] = [Shelf::Partners, Shelf::Sources];
+
+    /// Its folder, inside the flows folder.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Shelf::Partners => "catalog/partners/",
+            Shelf::Sources => "catalog/sources/",
+        }
+    }
+
+    /// The file whose entries use it.
+    pub fn user(self) -> &'static str {
+        match self {
+            Shelf::Partners => "integrations.yaml",
+            Shelf::Sources => "sources.yaml",
+        }
+    }
+
+    /// The file of an entry, inside the flows folder.
+    pub fn path(self, name: &str) -> String {
+        format!("{}{name}.yaml", self.folder())
+    }
+
+    /// The entry whose file this is, if it is one's.
+    pub fn name(self, path: &str) -> Option<&str> {
+        path.strip_prefix(self.folder())?.strip_suffix(".yaml").filter(|name| is_name(name))
+    }
+
+    /// The shelf in whose folder a file is.
+    pub fn of(path: &str) -> Option<Shelf> {
+        Shelf::ALL.into_iter().find(|shelf| path.starts_with(shelf.folder()))
+    }
 }
 
 fn is_name(name: &str) -> bool {
@@ -22,19 +55,19 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(plain)
 }
 
-/// The partners that these integrations use, so that no other file of the catalogue has to be read. A text that is no
-/// YAML uses none; its mistakes are told when it is parsed.
-pub fn used(integrations: &str) -> BTreeSet<String> {
+/// What the entries of a file use, so that no other file of the catalogue has to be read. A text that is no YAML uses
+/// nothing; its mistakes are told when it is parsed.
+pub fn used(entries: &str) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Uses {
         uses: Option<String>,
     }
     // Most folders use none, and a cold start should not read the file twice for them.
-    if !integrations.contains("uses") {
+    if !entries.contains("uses") {
         return BTreeSet::new();
     }
-    let read = serde_saphyr::from_str::<BTreeMap<String, Uses>>(integrations).unwrap_or_default();
-    read.into_values().filter_map(|integration| integration.uses).filter(|name| is_name(name)).collect()
+    let read = serde_saphyr::from_str::<BTreeMap<String, Uses>>(entries).unwrap_or_default();
+    read.into_values().filter_map(|entry| entry.uses).filter(|name| is_name(name)).collect()
 }
 
 #[cfg(test)]
@@ -51,7 +84,10 @@ mod tests {
 
     #[test]
     fn a_file_names_its_partner() {
+        let name = |path| Shelf::Partners.name(path);
         assert_eq!(name("catalog/partners/twilio.yaml"), Some("twilio"));
+        assert_eq!(Shelf::Sources.name(&Shelf::Sources.path("meta")), Some("meta"));
+        assert_eq!(Shelf::of("catalog/sources/meta.yaml"), Some(Shelf::Sources));
         for other in ["catalog/partners/a/b.yaml", "catalog/partners/A.yaml", "catalog/partners/a.yml", "flows/a.yaml"]
         {
             assert_eq!(name(other), None, "{other}");

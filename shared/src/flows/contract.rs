@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Flow, Flows};
+use super::{FieldStep, Flow, Flows};
 use crate::base::mask::mask_name;
 use crate::base::suggest::suggest;
 use crate::base::wrong::Wrong;
@@ -156,19 +156,28 @@ fn trim(value: Value, schemas: &[&Value], root: &Value) -> Value {
     }
 }
 
-/// The first step of a path that no schema lists, and the names that are listed in its place.
-pub(crate) fn unlisted<'s>(schema: &'s Value, steps: &[&'s str]) -> Option<(&'s str, Vec<&'s str>)> {
+/// The first name of a path that no schema lists, and the names that are listed in its place.
+pub(crate) fn unlisted<'s>(schema: &'s Value, steps: &'s [FieldStep]) -> Option<(&'s str, Vec<&'s str>)> {
     let mut here = vec![schema];
     for step in steps {
         let mut all = Vec::new();
         here.iter().for_each(|inner| gather(inner, schema, &mut all));
         let listed = || all.iter().filter_map(|inner| inner.get("properties")?.as_object());
-        here = listed().filter_map(|fields| fields.get(*step)).collect();
-        if here.is_empty() {
-            return Some((step, listed().flat_map(|fields| fields.keys().map(String::as_str)).collect()));
+        let found: Vec<&Value> = match step {
+            FieldStep::Name(name) => listed().filter_map(|fields| fields.get(name)).collect(),
+            FieldStep::Item(index) => all.iter().filter_map(|inner| items(inner, *index)).collect(),
+        };
+        if let (FieldStep::Name(name), true) = (step, found.is_empty()) {
+            return Some((name, listed().flat_map(|fields| fields.keys().map(String::as_str)).collect()));
         }
+        here = found;
     }
     None
+}
+
+/// What a schema says of an item of a list.
+fn items(schema: &Value, index: usize) -> Option<&Value> {
+    schema.get("prefixItems").and_then(|own| own.get(index)).or_else(|| schema.get("items"))
 }
 
 fn trim_object(fields: Map<String, Value>, schemas: &[&Value], root: &Value) -> Map<String, Value> {

@@ -35,11 +35,10 @@ impl Flows {
         longer.map(move |(integration, partner)| OverlongTimeout { integration, timeout: partner.timeout, most })
     }
 
-    /// The first effect's integration whose time-out does not fit into an invocation of this length, if a flow has one.
+    /// The first integration that a flow asks and whose time-out does not fit into an invocation of this length, if it has
+    /// one.
     pub fn misfit_of(&self, flow: &Flow, invocation: Duration) -> Option<OverlongTimeout<'_>> {
-        let calls =
-            |misfit: &OverlongTimeout<'_>| flow.effects.iter().any(|e| e.integration() == Some(misfit.integration));
-        self.misfits(invocation).find(calls)
+        self.misfits(invocation).find(|misfit| flow.integrations().any(|asked| asked == misfit.integration))
     }
 
     /// Checks that every time-out, read from these files, fits into an invocation of this length.

@@ -93,6 +93,14 @@ impl Guard {
         }
     }
 
+    /// The guard, if it is a cap.
+    pub fn as_cap(&self) -> Option<&Cap> {
+        match self {
+            Guard::Cap(cap) => Some(cap),
+            _ => None,
+        }
+    }
+
     fn needs_contact(&self) -> bool {
         match self {
             Guard::Consent(_) | Guard::QuietHours(_) => true,
@@ -114,10 +122,7 @@ impl Flows {
 impl Flow {
     /// The caps among the flow's guards.
     pub fn caps(&self) -> impl Iterator<Item = &Cap> {
-        self.guards.iter().filter_map(|guard| match guard {
-            Guard::Cap(cap) => Some(cap),
-            _ => None,
-        })
+        self.guards.iter().filter_map(Guard::as_cap)
     }
 }
 

@@ -167,7 +167,7 @@ pub struct About {
     pub note: Option<String>,
 }
 
-/// What the requests of a catalogue file were checked against.
+/// What a file of the catalogue was checked against: the requests to a partner, or the scheme of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
@@ -176,6 +176,8 @@ pub enum CheckedAgainst {
     Openapi,
     /// The partner's own client library.
     Library,
+    /// A signature that the sender publishes with its secret.
+    Vector,
     /// The partner's documentation only.
     #[default]
     Documentation,

@@ -79,14 +79,14 @@ pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
 }
 
 fn check_field(flow: &Flow, at: &str, field: &Field) -> Option<Wrong> {
-    let (unknown, known) = contract::unlisted(&flow.schema, &field.steps())?;
+    let (unknown, known) = contract::unlisted(&flow.schema, field.steps())?;
     let what = format!("the logs are to tell `{field}`, which the schema does not list");
     Some(Wrong::at(at, what).hint(suggest(unknown, known)))
 }
 
 /// Whether a field is the contact's email, or is named like one of a person.
 fn is_personal(flow: &Flow, field: &Field) -> bool {
-    let name = field.steps().last().map(|name| name.to_lowercase()).unwrap_or_default();
+    let name = field.last_name().map(str::to_lowercase).unwrap_or_default();
     let read = format!("event.{field}");
     let reads = flow.contact.iter().flat_map(|contact| Read::of_body(&contact.email));
     PERSONAL.iter().any(|word| name.contains(word)) || reads.into_iter().any(|of| of.name == read)

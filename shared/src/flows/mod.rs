@@ -11,10 +11,13 @@ pub mod template;
 mod field;
 mod text_or_map;
 mod written_breaker;
-mod hmac;
 mod key;
 mod order;
+mod handshake;
+mod scheme;
+mod signature;
 mod source;
+mod split;
 
 mod answers;
 mod approval;
@@ -40,6 +43,7 @@ mod vars;
 mod fit;
 mod parse;
 mod template_reads;
+mod warnings;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod parse_error;
@@ -63,24 +67,29 @@ pub(crate) use contact::MAX_FIELD_NAME;
 pub use contact::{ContactRef, RESERVED_FIELDS, is_field_name, normal_email};
 pub use effect::{Action, Call, Decide, Effect, Guarantee, NamedCall, Upsert};
 pub use enrich::{Enrich, OnError, Origin};
-pub use field::Field;
+pub use field::{Field, FieldStep};
 pub use fit::{AROUND_A_CALL, OverlongTimeout};
 pub use format::{FormLists, Format};
 pub use guard::{Cap, Consent, Expression, Guard, QuietHours};
+pub use handshake::{Asked, Handshake, HandshakeMethod};
 pub use headers::HeaderTemplates;
-pub use hmac::{Algorithm, Encoding, Hmac, Layout, Piece, Stamp};
 pub use integration::{About, CheckedAgainst, ErrorAt, Integration};
 pub use invoke::{FunctionName, Invoke, LONGEST_RUN};
 pub use key::{Bucket, Header, Key, KeyField, Normalizer, Part, Window};
 pub use log::LoggedField;
 pub use lookup::{Lookup, LookupPlace, UnreadableAnswer};
 pub use order::OrderBy;
-pub use parse::{File, Problem, Problems};
+pub use parse::{File, Problem, Problems, read_yaml, unreadable};
 pub use query::QueryTemplates;
 pub use request::{ContentType, GraphQl, Method, Request};
 pub use safe_mode::{SafeMode, TightCap};
+pub use scheme::{CarriedToken, Scheme};
+pub use signature::{
+    Algorithm, Encoding, HeaderNames, Layout, Piece, Proof, ProofPlace, SecretForm, Signature, Stamp, TimeUnit,
+};
 pub use slo::{Percent, Slo};
-pub use source::{Envelope, IdAt, Scheme, Source};
+pub use source::{BodyFormat, Envelope, IdAt, OtherTypes, SenderRetries, Source};
+pub use split::{PartPlace, Split};
 pub use vars::{Var, Vars};
 
 use crate::base::retention::{SettledRetention, UNSETTLED_RETENTION};
@@ -126,9 +135,14 @@ impl Flows {
         self.flow(flow).map_or(UNSETTLED_RETENTION.into(), Flow::retention)
     }
 
-    /// The flow that takes events of this type from this source.
+    /// The flows that take events of this type from this source, in the order of their names.
+    pub fn routes(&self, source: &str, event_type: &str) -> impl Iterator<Item = &Flow> {
+        self.flows.values().filter(move |flow| flow.on.source == source && flow.on.event_type == event_type)
+    }
+
+    /// The first flow that takes events of this type from this source.
     pub fn route(&self, source: &str, event_type: &str) -> Option<&Flow> {
-        self.flows.values().find(|flow| flow.on.source == source && flow.on.event_type == event_type)
+        self.routes(source, event_type).next()
     }
 
     /// The sources, by name.
@@ -258,6 +272,16 @@ impl Flow {
         self
     }
 
+    /// The integrations that an event of the flow asks: for its effects, its enrichments and its question.
+    pub fn integrations(&self) -> impl Iterator<Item = &str> {
+        let enriched = self.enrich.iter().filter_map(|enrich| match &enrich.from {
+            Origin::Partner { integration, .. } => Some(integration.as_str()),
+            Origin::Geoip(_) => None,
+        });
+        let approved = self.approval.iter().map(|approval| approval.integration.as_str());
+        self.effects.iter().filter_map(Effect::integration).chain(enriched).chain(approved)
+    }
+
     /// The flow over the integrations, which say what its requests themselves do not, and the mistakes in how its effects
     /// name their calls.
     fn resolve(&mut self, integrations: &BTreeMap<String, Integration>) -> Vec<Wrong> {
@@ -274,20 +298,15 @@ impl Flow {
         wrong
     }
 
-    /// The flow without the effects that an event did not have when it was accepted: a replay does what its sender was
-    /// promised. What is new stays undone until an operator says otherwise. An event of an older version names no effects,
-    /// and gets all.
+    /// The flow without these effects: they are not done for an event.
     #[must_use]
-    pub fn as_accepted(&self, accepted: Option<&[String]>) -> Flow {
+    pub fn without(&self, left_out: &[&Effect]) -> Flow {
+        let is_left_out = |id: &str| left_out.iter().any(|effect| effect.id == id);
         let mut flow = self.clone();
-        let Some(accepted) = accepted else { return flow };
-        flow.effects.retain(|effect| !effect.is_new_since(accepted));
+        flow.effects.retain(|effect| !is_left_out(&effect.id));
         for effect in &mut flow.effects {
             // Without a list an effect waits for the one before it, which may be gone: then for the one before that.
-            let needs = effect.needs.iter_mut();
-            needs.for_each(|needs| {
-                needs.retain(|need| self.effects.iter().any(|other| other.id == *need && !other.is_new_since(accepted)))
-            });
+            effect.needs.iter_mut().for_each(|needs| needs.retain(|need| !is_left_out(need)));
         }
         flow
     }

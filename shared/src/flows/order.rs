@@ -78,7 +78,7 @@ pub(super) fn check(flow: &Flow) -> Vec<Wrong> {
 pub(super) fn check_needed(flow: &Flow, at: &str, field: &Field, who: &str) -> Option<Wrong> {
     let (version, schema) = flow.schemas().find(|(_, schema)| !field.required_by(schema))?;
     let of = if flow.older.is_empty() { String::new() } else { format!(" of version {version}") };
-    Some(match contract::unlisted(schema, &field.steps()) {
+    Some(match contract::unlisted(schema, field.steps()) {
         Some((unknown, known)) => Wrong::at(at, format!("{who} needs `{field}`, which the schema{of} does not list"))
             .hint(suggest(unknown, known)),
         None => Wrong::at(at, format!("{who} needs `{field}`, which an event may lack"))
@@ -97,7 +97,7 @@ fn check_contact(flow: &Flow, ContactRef { tenant, email }: &ContactRef) -> Vec<
         // A field that no schema lists is told with the other templates.
         Some(("event", field)) => {
             let field: Field = field.parse().ok()?;
-            let listed = flow.schemas().any(|(_, schema)| contract::unlisted(schema, &field.steps()).is_none());
+            let listed = flow.schemas().any(|(_, schema)| contract::unlisted(schema, field.steps()).is_none());
             let wrong = check_required(flow, &read.at, &field).filter(|_| listed)?;
             Some(wrong.hint("name it in the schema's `required`, on each level, or say `order_by`"))
         }

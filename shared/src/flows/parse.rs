@@ -6,11 +6,13 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
+use super::catalog::Shelf;
 use super::contract::Contract;
 use super::integration::{Resolved, WrittenIntegration, resolve};
+use super::source::WrittenSource;
 use super::{
-    Flow, Flows, MAX_KEEP, Source, approval, catalog, effect, enrich, guard, invoke, key, log, order, parse_error,
-    safe_mode, slo, template_reads,
+    Flow, Flows, MAX_KEEP, approval, effect, enrich, guard, invoke, key, log, order, parse_error, safe_mode, slo,
+    source, template_reads,
 };
 use crate::base::locate::{Place, locate};
 use crate::base::retention::{DEDUPLICATION_WINDOW, QUEUE_RETENTION};
@@ -20,7 +22,8 @@ use crate::base::wrong::Wrong;
 /// A file of the flows folder: its path inside the folder, and its text.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// The path: `sources.yaml`, `integrations.yaml`, `flows/<name>.yaml`, or `catalog/partners/<name>.yaml`.
+    /// The path: `sources.yaml`, `integrations.yaml`, `flows/<name>.yaml`, `catalog/partners/<name>.yaml`, or
+    /// `catalog/sources/<name>.yaml`.
     pub path: String,
     /// The file's text.
     pub text: String,
@@ -50,6 +53,23 @@ impl Problem {
         let text = files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
         Self::new(path, locate(text, &wrong.at), &wrong.what, wrong.hint.as_deref())
     }
+}
+
+impl Problem {
+    /// A mistake in a file that is no flow file, at a JSON pointer into it.
+    pub fn at(file: &File, pointer: &str, what: &str) -> Self {
+        Self::locate(std::slice::from_ref(file), &file.path, &Wrong::at(pointer, what))
+    }
+}
+
+/// Reads a YAML file, or says what is wrong with it, where, and what was meant.
+pub fn read_yaml<T: DeserializeOwned>(file: &File) -> Result<T, Problem> {
+    yaml(file)
+}
+
+/// The mistake in the form of a file of the flows folder that stops its parser, if it has one.
+pub fn unreadable(file: &File) -> Option<Problem> {
+    ReadFiles::default().read(file).err()
 }
 
 impl fmt::Display for Problem {
@@ -86,7 +106,8 @@ impl fmt::Display for Problems {
 /// The files as they were read, before they are put together.
 #[derive(Default)]
 struct ReadFiles {
-    sources: BTreeMap<String, Source>,
+    sources: BTreeMap<String, WrittenSource>,
+    senders: BTreeMap<String, WrittenSource>,
     integrations: BTreeMap<String, WrittenIntegration>,
     partners: BTreeMap<String, WrittenIntegration>,
     /// By their paths.
@@ -98,36 +119,49 @@ impl ReadFiles {
         match file.path.as_str() {
             "sources.yaml" => self.sources = yaml(file)?,
             "integrations.yaml" => self.integrations = yaml(file)?,
-            path if path.starts_with(catalog::PARTNERS) => {
-                let name = catalog::name(path).ok_or_else(|| misplaced(file))?;
-                self.partners.insert(name.to_owned(), yaml(file)?);
-            }
-            path => drop(self.flows.insert(path.to_owned(), yaml(file)?)),
+            path => match Shelf::of(path) {
+                Some(shelf) => {
+                    let name = shelf.name(path).ok_or_else(|| misplaced(file, shelf))?.to_owned();
+                    match shelf {
+                        Shelf::Partners => drop(self.partners.insert(name, yaml(file)?)),
+                        Shelf::Sources => drop(self.senders.insert(name, yaml(file)?)),
+                    }
+                }
+                None => drop(self.flows.insert(path.to_owned(), yaml(file)?)),
+            },
         }
         Ok(())
     }
 }
 
-fn misplaced(file: &File) -> Problem {
-    let what = "a partner of the catalogue belongs in catalog/partners/<name>.yaml";
+fn misplaced(file: &File, shelf: Shelf) -> Problem {
+    let what = match shelf {
+        Shelf::Partners => "a partner of the catalogue belongs in catalog/partners/<name>.yaml",
+        Shelf::Sources => "a sender of the catalogue belongs in catalog/sources/<name>.yaml",
+    };
     Problem::new(&file.path, Place::START, what, Some("a name has small letters, digits, - and _"))
 }
 
 impl Flows {
-    /// Reads the folder's files and checks that they fit together. Of the catalogue it needs the partners that
-    /// `integrations.yaml` uses ([`catalog::used`]); it checks all that it is given.
+    /// Reads the folder's files and checks that they fit together. Of the catalogue it needs what `integrations.yaml` and
+    /// `sources.yaml` use ([`catalog::used`]); it checks all that it is given.
+    ///
+    /// [`catalog::used`]: super::catalog::used
     pub fn parse(files: &[File]) -> Result<Flows, Problems> {
         let mut read = ReadFiles::default();
         let mut problems: Vec<Problem> = files.iter().filter_map(|file| read.read(file).err()).collect();
         // A name is not reported as missing from a file that could not be read.
         let unread: BTreeSet<String> = problems.iter().map(|problem| problem.file.clone()).collect();
-        let unread_partners = unread.iter().filter_map(|path| catalog::name(path)).map(str::to_owned).collect();
-        let Resolved { integrations, wrong } = resolve(&read.integrations, &read.partners, &unread_partners);
+        let unread_of = |shelf: Shelf| unread.iter().filter_map(|path| shelf.name(path)).map(str::to_owned).collect();
+        let Resolved { integrations, mut wrong } =
+            resolve(&read.integrations, &read.partners, &unread_of(Shelf::Partners));
+        let senders = source::resolve(read.sources, &read.senders, &unread_of(Shelf::Sources));
+        wrong.extend(senders.wrong);
         let named = |(path, flow): (&String, &mut Flow)| {
             flow.resolve(&integrations).into_iter().map(|wrong| (path.clone(), wrong)).collect::<Vec<_>>()
         };
         let wrong: Vec<(String, Wrong)> = wrong.into_iter().chain(read.flows.iter_mut().flat_map(named)).collect();
-        let mut flows = Flows { sources: read.sources, integrations, flows: read.flows, ..Flows::default() };
+        let mut flows = Flows { sources: senders.sources, integrations, flows: read.flows, ..Flows::default() };
         flows.add_functions();
         let judged = |wrong: &Wrong| refers_to(&wrong.at).is_none_or(|file| !unread.contains(file));
         let found = flows.check(wrong).into_iter().filter(|(_, wrong)| judged(wrong));
@@ -143,9 +177,7 @@ impl Flows {
     /// The mistakes, each with its file's path; `resolved` are those that were found before. Flows are kept under their
     /// paths until there are none.
     fn check(&self, resolved: Vec<(String, Wrong)>) -> Vec<(String, Wrong)> {
-        let mut all: Vec<_> =
-            self.check_sources().into_iter().map(|wrong| ("sources.yaml".to_owned(), wrong)).collect();
-        all.extend(resolved);
+        let mut all = resolved;
         for (path, flow) in &self.flows {
             all.extend(check(path, flow, self).into_iter().map(|wrong| (path.clone(), wrong)));
         }
@@ -178,13 +210,6 @@ fn check(path: &str, flow: &Flow, all: &Flows) -> Vec<Wrong> {
         let hint = suggest(&flow.on.source, all.sources.keys().map(String::as_str));
         let what = format!("sources.yaml has no source `{}`", flow.on.source);
         wrong.push(Wrong::at("/on/source", what).hint(hint));
-    }
-    let rivals = all.flows.values().filter(|f| f.on.source == flow.on.source && f.on.event_type == flow.on.event_type);
-    if rivals.count() > 1 {
-        wrong.push(
-            Wrong::at("/on", format!("two flows take `{}` from `{}`", flow.on.event_type, flow.on.source))
-                .hint("an event is one flow's: give one of them another type, or all effects to one"),
-        );
     }
     let schemas = check_schemas(flow);
     // A field of a schema can be checked once the schema is one.

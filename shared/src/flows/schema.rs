@@ -17,25 +17,27 @@ use super::log::NormalizedLog;
 use super::maybe_known::{KeyWindow, MaybeKnown, NOT_KNOWN};
 use super::order::NormalizedOrder;
 use super::parse::Size;
-use super::source::InHeader;
+use super::source::{InHeader, WrittenSource};
 use super::vars::{VarSettings, WrittenVar};
 use super::written_breaker::WrittenBreaker;
 use super::{
     AnswerPlace, Auth, Field, Flow, IdAt, KeyField, Layout, LoggedField, LookupPlace, Normalizer, OrderBy, Part,
-    Percent, Piece, ResultAt, Source, Statuses, Window,
+    Percent, ResultAt, Split, Statuses, Window,
 };
 use crate::base::time::{DurationText, HourMinute};
 use crate::limits::pressure::Breaker;
 use crate::limits::rates::Rate;
 
 /// The schema of each kind of file, by the name of its own file.
-pub fn schemas() -> [(&'static str, Value); 4] {
+pub fn schemas() -> [(&'static str, Value); 5] {
     let partner = "A partner of the catalogue: catalog/partners/<name>.yaml";
+    let sender = "A sender of the catalogue: catalog/sources/<name>.yaml";
     [
         ("flow.json", schema::<Flow>("A flow: flows/<name>.yaml")),
         ("integrations.json", schema::<std::collections::BTreeMap<String, WrittenIntegration>>("integrations.yaml")),
         ("partner.json", schema::<WrittenIntegration>(partner)),
-        ("sources.json", schema::<std::collections::BTreeMap<String, Source>>("sources.yaml")),
+        ("sender.json", schema::<WrittenSource>(sender)),
+        ("sources.json", schema::<std::collections::BTreeMap<String, WrittenSource>>("sources.yaml")),
     ]
 }
 
@@ -281,12 +283,6 @@ impl DurationText {
     }
 }
 
-impl Size {
-    pub(super) fn serialize<S: Serializer>(bytes: &usize, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(bytes)
-    }
-}
-
 pub(super) fn some<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     match duration {
         Some(duration) => DurationText::serialize(duration, serializer),
@@ -319,15 +315,8 @@ write_as_text! {
     Normalizer => |normalizer| normalizer.as_str().into(),
     HourMinute => |time| time.to_string(),
     Percent => |percent| percent.to_string(),
-    Layout => |layout| layout.0.iter().map(piece).collect(),
-}
-
-fn piece(piece: &Piece) -> &str {
-    match piece {
-        Piece::Text(text) => text,
-        Piece::Timestamp => "{timestamp}",
-        Piece::Body => "{body}",
-    }
+    Layout => |layout| layout.text(),
+    Split => |split| split.text(),
 }
 
 impl Serialize for KeyField {

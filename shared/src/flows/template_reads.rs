@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::template::{self, Body, Condition, Path, Read};
-use super::{Action, Call, ContactRef, Decide, Effect, Flow, Flows, Guard, Integration, Origin, Request, contract};
+use super::{
+    Action, Call, ContactRef, Decide, Effect, FieldStep, Flow, Flows, Guard, Integration, Origin, Request, contract,
+};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
 
@@ -195,7 +197,8 @@ const REQUEST_ROOTS: [&str; 3] = ["key", "vars", "with"];
 /// The mistake in the name of an event's field. A field of any version's schema will do: a template may be for older
 /// events.
 fn check_field(name: &str, steps: &[&str], flow: &Flow) -> Option<Wrong> {
-    let unlisted = flow.schemas().map(|(_, schema)| contract::unlisted(schema, steps)).collect::<Option<Vec<_>>>()?;
+    let steps: Vec<FieldStep> = steps.iter().map(|name| FieldStep::Name((*name).to_owned())).collect();
+    let unlisted = flow.schemas().map(|(_, schema)| contract::unlisted(schema, &steps)).collect::<Option<Vec<_>>>()?;
     let (unknown, known) = unlisted.last()?;
     let what = format!("`{name}` can never be there: the schema does not list `{unknown}`, so it is dropped");
     Some(Wrong::at("", what).hint(suggest(unknown, known.iter().copied())))

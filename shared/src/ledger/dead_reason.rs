@@ -46,7 +46,7 @@ pub enum Reason {
     Enrichment,
     /// The event's flow is not deployed, or not any more.
     UnknownFlow,
-    /// The flow cannot be run as the stack is configured.
+    /// The flow cannot be run as the stack is configured, or as the flow was changed since the event was tried first.
     Misconfigured,
     /// Workers crashed on the event until the queue gave up.
     Crashed,
@@ -65,6 +65,28 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason, in the order of its declaration.
+    pub const ALL: [Reason; 18] = [
+        Reason::Terminal,
+        Reason::AttemptsSpent,
+        Reason::BudgetExhausted,
+        Reason::UnknownOutcome,
+        Reason::ResultMissing,
+        Reason::Expired,
+        Reason::Stale,
+        Reason::Template,
+        Reason::Enrichment,
+        Reason::UnknownFlow,
+        Reason::Misconfigured,
+        Reason::Crashed,
+        Reason::Undelivered,
+        Reason::Orphaned,
+        Reason::Unreadable,
+        Reason::NotKept,
+        Reason::Malformed,
+        Reason::Invalid,
+    ];
+
     /// The reason's name, as it is stored.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CallError, Death, Doubt, Entry, Moment, Noop, Progress, Reason, Row, State, Wait};
+use super::{CallError, Death, Doubt, Entry, LostAttempt, Moment, Noop, Progress, Reason, Row, State, Wait};
 use crate::base::retention::SettledRetention;
 use crate::base::time::Timestamp;
 use crate::flows::Effect;
@@ -31,6 +31,9 @@ pub struct Claim {
     pub first: Vec<String>,
 }
 
+/// The line of a history that says that a worker claimed the event.
+pub(super) const CLAIMED: &str = "claimed";
+
 impl Claim {
     /// The entries of the first effects, as the claim writes them into an untouched row.
     pub fn first_intents(&self) -> BTreeMap<String, Entry> {
@@ -39,7 +42,7 @@ impl Claim {
 
     /// The claim's line in the event's history.
     pub fn moment(&self) -> Moment {
-        Moment { at: self.now, what: "claimed".into() }
+        Moment { at: self.now, what: CLAIMED.into() }
     }
 
     /// The end of the lease, if the claim is won.
@@ -174,11 +177,16 @@ impl Lease {
         self.row.entry(effect).map_or(0, |entry| entry.attempts)
     }
 
-    /// Dates the intents of a worker that was lost: it may have made its calls until its lease ended. They are written
-    /// with whatever is written next.
-    pub fn date_lost_intents(&mut self) {
-        let Lease { row, intended, lost_until: Some(until), .. } = self else { return };
-        row.date_intents(*until, |id| !intended.contains(id));
+    /// Whether the worker before this one was lost: it did not close its lease.
+    pub fn takes_over(&self) -> bool {
+        self.lost_until.is_some()
+    }
+
+    /// Notes the attempts of a worker that was lost, and returns them: it may have made its calls until its lease ended.
+    /// They are written with whatever is written next.
+    pub fn note_lost_attempts(&mut self, now: Timestamp) -> Vec<LostAttempt> {
+        let Lease { row, intended, lost_until: Some(until), .. } = self else { return Vec::new() };
+        row.lose_intents(*until, |id| !intended.contains(id), now)
     }
 
     /// Notes that this version of the code does not have the event's flow, and returns for how long none has had it. A
@@ -199,12 +207,17 @@ impl Lease {
         let attempts = self.attempts(effect) + 1;
         let doubtful = self.row.entry(effect).is_some_and(Entry::in_doubt);
         let name = self.row.name_of(effect).to_owned();
-        if let Some(before) = self.row.effects.get(&name) {
-            self.tried.insert(name.clone(), before.at);
-        }
+        self.note_tried(effect);
         self.set(effect, attempts, Progress::Intent, now);
         self.doubt_it(effect, if doubtful { Doubt::MayHaveHappened } else { Doubt::None });
         self.intended.insert(name);
+    }
+
+    /// Keeps the moment at which an effect was last tried, before its entry gets another.
+    fn note_tried(&mut self, effect: &Effect) {
+        if let Some((name, at)) = self.row.entry(effect).map(|entry| (self.row.name_of(effect).to_owned(), entry.at)) {
+            self.tried.entry(name).or_insert(at);
+        }
     }
 
     /// Keeps the result of an enrichment, for every later try.
@@ -258,6 +271,14 @@ impl Lease {
         self.note(effect, now, &if is_told { format!("credentials rejected: {}", error.brief()) } else { told });
     }
 
+    /// Notes that a secret is missing or cannot be used, once. The intent is withdrawn when the lease ends.
+    pub fn note_no_secret(&mut self, effect: &Effect, error: &str, now: Timestamp) {
+        self.row.step += 1;
+        if !self.row.history.iter().any(|moment| moment.what.ends_with(error)) {
+            self.note(effect, now, error);
+        }
+    }
+
     /// Records that the call failed and surely changed nothing.
     pub fn record_failed(&mut self, effect: &Effect, error: impl Into<CallError>, now: Timestamp) {
         let error = error.into();
@@ -271,8 +292,9 @@ impl Lease {
         self.doubt_it(effect, doubt);
     }
 
-    /// Records that the partner knows of no such call.
+    /// Records that the partner knows of no such call. Its answer to the question is one since the effect was tried.
     pub fn record_absent(&mut self, effect: &Effect, now: Timestamp) {
+        self.note_tried(effect);
         self.record_failed(effect, "looked up: it did not happen", now);
         self.row.effects.entry(self.row.name_of(effect).to_owned()).and_modify(|entry| entry.doubtful = false);
     }

@@ -37,8 +37,11 @@ mod spared;
 mod approval;
 mod parked;
 mod waiting;
+mod renamed;
 
 mod unquoted;
+
+pub mod timeline;
 
 pub mod batch;
 pub mod plan;
@@ -51,8 +54,8 @@ pub use dead_reason::{Death, Reason};
 pub use lease::{Claim, Closed, Lease, NotClaimed};
 pub use next_step::{Next, WORKER_LOST};
 pub use parked::{Declined, SHARDS, SignOff, missing};
-pub use row::{Ask, Doubt, Entry, Moment, Noop, Progress, Row, State};
+pub use row::{Ask, Doubt, Entry, LostAttempt, Moment, Noop, Progress, Row, State};
 pub use spared::pause_after;
 pub use store::{Admission, Admissions, Claims, Lines, Records, Rows};
 pub use unquoted::unquoted;
-pub use waiting::{InLine, Line, RESEND_AFTER, Wait, WaitsFor};
+pub use waiting::{InLine, Line, Listed, PassedOver, RESEND_AFTER, Wait, WaitsFor};

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::unquoted::SAYS_NOT;
-use super::{Death, Entry, Noop, Progress, Reason, Row, State};
+use super::{Death, Entry, LostAttempt, Noop, Progress, Reason, Row, State};
 use crate::arrival::event::Event;
 use crate::base::id::EventId;
 use crate::base::retention::{SettledRetention, UNSETTLED_RETENTION};
@@ -53,10 +53,10 @@ impl fmt::Display for SignOff<'_> {
 pub struct Declined(pub String);
 
 /// The line of a history that says that an event was parked.
-const PARKED: &str = "parked";
+pub(super) const PARKED: &str = "parked";
 
 /// The beginning of the line that says that it was replayed.
-const REPLAY: &str = "replay ";
+pub(super) const REPLAY: &str = "replay ";
 
 impl Row {
     /// The row for a dead letter that the ledger does not know. Which effects were done for it is unknown too.
@@ -68,6 +68,19 @@ impl Row {
     pub fn stand_in(event: &Event, of: &EventId, now: Timestamp) -> Self {
         let error = format!("the ledger's row of {of} cannot be read, or takes no more");
         Row::never_tried(event, Reason::Unreadable, error, now)
+    }
+
+    /// The row that stands for a message of a newer version, which did not come back for it.
+    pub fn left_behind(event: &Event, now: Timestamp) -> Self {
+        let error = "a newer version of Ledgerline sent the message, and did not come back for it in time";
+        Row::never_tried(event, Reason::Unreadable, error.to_owned(), now)
+    }
+
+    /// The row, whose payload is gone, too.
+    #[must_use]
+    pub fn without_payload(mut self) -> Self {
+        self.death.iter_mut().for_each(|death| death.error.push_str("; its payload is gone"));
+        self
     }
 
     /// The row of an event that broke its flow's schema: parked from the start, for this error.
@@ -116,10 +129,12 @@ impl Row {
         self
     }
 
-    /// The row, parked for an operator. An event that the queue itself gave up on has no context: its workers
-    /// crashed before they could write any, or no worker held it when it came too often.
+    /// The row of an event that the queue itself gave up on, and the attempts that its last worker was lost with. It has
+    /// no context: its workers crashed before they could write any, or no worker held it when it came too often. Of an
+    /// event that is dead already, nothing changes.
     #[must_use]
-    pub fn park(mut self, now: Timestamp) -> Self {
+    pub fn given_up(mut self, now: Timestamp) -> (Self, Vec<LostAttempt>) {
+        let mut lost = Vec::new();
         if self.state != State::Dead {
             let effect = self.effects.iter().find(|(_, entry)| entry.progress == Progress::Intent);
             let held = self.state == State::Running || effect.is_some();
@@ -129,20 +144,27 @@ impl Row {
                 true => (Reason::Crashed, "its workers crashed until the queue gave up"),
                 false => (self.reason_or_doubt(Reason::Undelivered), "the queue delivered it too often, and gave up"),
             };
+            // Its last worker may have called until its lease ended.
+            if let Some(until) = self.lease_until.take() {
+                lost = self.lose_intents(until, |_| true, now);
+            }
             self.death = Some(Death { reason, effect, error: error.into(), attempts, at: now });
             self.state = State::Dead;
             self.next_epoch();
-            // Its last worker may have called until its lease ended.
-            if let Some(until) = self.lease_until.take() {
-                self.date_intents(until, |_| true);
-            }
             self.holder = None;
             self.note(now, format!("dead: {}", reason.as_str()));
         }
-        self.step += 1;
-        self.list(now);
-        self.note(now, PARKED);
-        self
+        (self, lost)
+    }
+
+    /// The row, parked for an operator. It is dead from here on, if it was not.
+    #[must_use]
+    pub fn park(self, now: Timestamp) -> Self {
+        let (mut row, _) = self.given_up(now);
+        row.step += 1;
+        row.list(now);
+        row.note(now, PARKED);
+        row
     }
 
     /// The same without the event's payload, which the ledger does not take: operators see the event and why it died, and
@@ -153,6 +175,17 @@ impl Row {
         row.death.iter_mut().for_each(|death| death.error.push_str("; its payload could not be kept"));
         row.note(now, "its payload could not be kept");
         row
+    }
+
+    /// The row of a waiting event whose payload the ledger has no more, or cannot read: it can never go on.
+    #[must_use]
+    pub fn park_for_lost_payload(mut self, now: Timestamp) -> Self {
+        let (reason, error) = (self.reason_or_doubt(Reason::NotKept), "the ledger has its payload no more");
+        self.death = Some(Death { reason, effect: None, error: error.into(), attempts: 0, at: now });
+        self.state = State::Dead;
+        self.next_epoch();
+        self.note(now, format!("dead: {}", reason.as_str()));
+        self.park(now)
     }
 
     /// The row after a replay: on its way through the queue again, with a new replay number and fresh attempts.

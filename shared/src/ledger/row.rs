@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::lease::CLAIMED;
+use super::timeline::{left_out, lines_left_out, lost_with};
 use super::{Death, Reason, Wait, json_text};
 use crate::arrival::event::{Event, is_zero};
 use crate::arrival::key;
@@ -132,6 +134,9 @@ pub struct Row {
     /// The number of times that the event was woken since it was accepted or last replayed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wake: u32,
+    /// The number of events of the same key whose place this one took, one after the other: see [`Row::known_as`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u32,
     /// What the event waits for, or waited for last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
@@ -280,6 +285,21 @@ pub struct Noop {
 
 crate::base::masked::prints_only!(Noop as "Noop", guard);
 
+/// An attempt of a worker that was lost before it wrote an outcome. Nobody knows whether its call happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostAttempt {
+    /// The effect, by its name in the ledger.
+    pub effect: String,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The claim under which the worker had the event: the row's epoch then.
+    pub claim: u64,
+    /// The moment of the intent.
+    pub began: Timestamp,
+    /// The last moment at which the worker may have called.
+    pub until: Timestamp,
+}
+
 /// One line of an event's history.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Moment {
@@ -291,7 +311,7 @@ pub struct Moment {
 
 crate::base::masked::prints_only!(Moment as "Moment", at);
 
-/// The most lines of a history. It keeps its beginning and its end.
+/// The most lines of a history. It keeps its beginning and its end, and says between them how many are left out.
 const MAX_HISTORY: usize = 24;
 
 impl Row {
@@ -326,6 +346,7 @@ impl Row {
             wake: event.wake,
             wait: None,
             place: None,
+            generation: 0,
             listed: None,
             listed_at: None,
         }
@@ -338,9 +359,25 @@ impl Row {
         (self.state.is_settled() && self.key_until.unwrap_or(self.expires_at) < now.secs()) || self.is_lost(now)
     }
 
-    /// Whether people may still want to see the row, although a new event of the same id may take its place.
-    pub fn is_kept_for_people(&self, now: Timestamp) -> bool {
-        self.state.is_settled() && self.expires_at >= now.secs()
+    /// Whether the row is put aside when a new event of the same id takes its place: people may still want to see it, or
+    /// it has a generation that must not begin anew.
+    pub fn is_put_aside(&self, now: Timestamp) -> bool {
+        if self.state.is_settled() { self.expires_at >= now.secs() } else { self.generation > 0 }
+    }
+
+    /// The row of a new event that takes this one's place.
+    #[must_use]
+    pub fn followed_by(&self, next: &Row) -> Row {
+        Row { generation: self.generation + 1, ..next.clone() }
+    }
+
+    /// By which id partners and counters know the event. Some remember a key for longer than its `ttl`: under the same
+    /// one, a partner would answer for the event before, and do nothing.
+    pub fn known_as(&self) -> EventId {
+        match self.generation {
+            0 => self.id.clone(),
+            generation => EventId::named(format!("{}.{}", self.id, generation + 1)),
+        }
     }
 
     /// Starts the end of the row's life: the event is settled.
@@ -454,15 +491,53 @@ impl Row {
         results.chain(self.enrich.values())
     }
 
-    /// Dates the intents of a worker that was lost with the last moment at which it may have called.
-    pub(super) fn date_intents(&mut self, until: Timestamp, is_lost: impl Fn(&str) -> bool) {
+    /// Notes the attempts of a worker that was lost, and dates them with the last moment at which it may have called.
+    pub(super) fn lose_intents(
+        &mut self,
+        until: Timestamp,
+        is_lost: impl Fn(&str) -> bool,
+        now: Timestamp,
+    ) -> Vec<LostAttempt> {
+        // Those from before a replay were noted when the event was parked.
         let lost = |(id, entry): &(&String, &mut Entry)| entry.progress == Progress::Intent && is_lost(id);
-        self.effects.iter_mut().filter(lost).for_each(|(_, entry)| entry.at = entry.at.max(until));
+        let mut attempts = Vec::new();
+        for (effect, entry) in self.effects.iter_mut().filter(lost) {
+            let (effect, attempt, began) = (effect.clone(), entry.attempts, entry.at);
+            entry.at = entry.at.max(until);
+            attempts.push(LostAttempt { effect, attempt, claim: 0, began, until: entry.at });
+        }
+        attempts.retain_mut(|lost| lost.began >= self.queued_at && self.note_lost(lost, now));
+        attempts
     }
 
+    /// Notes an attempt that was lost, unless it is noted already.
+    fn note_lost(&mut self, lost: &mut LostAttempt, now: Timestamp) -> bool {
+        lost.claim = self.claim_at(lost.began);
+        let what = format!("{} {}: {}", lost.effect, lost.attempt, lost_with(lost.claim));
+        let is_new = !self.history.iter().any(|moment| moment.what == what);
+        if is_new {
+            self.note(now, what);
+        }
+        is_new
+    }
+
+    /// The claim that was in force at a moment, if only workers have had the event since.
+    fn claim_at(&self, at: Timestamp) -> u64 {
+        let later = self.history.iter().rev().filter(|moment| moment.what == CLAIMED);
+        self.epoch.saturating_sub(later.take_while(|claimed| claimed.at > at).count() as u64)
+    }
+
+    /// Adds a line to the history. Where that has no room, a line in its middle says how many are left out there.
     pub(super) fn note(&mut self, at: Timestamp, what: impl Into<String>) {
         while self.history.len() >= MAX_HISTORY {
-            self.history.remove(MAX_HISTORY / 2);
+            let gap = MAX_HISTORY / 2;
+            match lines_left_out(&self.history[gap].what) {
+                Some(lines) => {
+                    let at = self.history.remove(gap + 1).at;
+                    self.history[gap] = Moment { at, what: left_out(lines + 1) };
+                }
+                None => self.history[gap].what = left_out(1),
+            }
         }
         self.history.push(Moment { at, what: what.into() });
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Claim, Closed, InLine, Lease, Line, NotClaimed, Row, WaitsFor};
+use super::{Claim, Closed, InLine, Lease, Line, Listed, NotClaimed, PassedOver, Row, WaitsFor};
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
@@ -105,5 +105,17 @@ pub trait Lines: Send + Sync {
 
     /// The rows that wait for this, of those that are listed for a moment up to `until`: the earliest first, and of one
     /// moment in the order of their places. The index may lag behind the rows.
-    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable>;
+    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+        Ok(self.listed_past(&PassedOver::default(), on, until, limit).await?.rows)
+    }
+
+    /// The same of the rows that are not passed over, and what of the list cannot be read. A store may stop after it has
+    /// passed over very many.
+    async fn listed_past(
+        &self,
+        passed: &PassedOver,
+        on: &WaitsFor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Listed, Unavailable>;
 }

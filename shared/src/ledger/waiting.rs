@@ -3,6 +3,7 @@
 //! The queue's order is lost with the queue. So each entity has a *line* in the ledger: who leaves the queue joins it, and
 //! whoever of the entity comes while another stands before it joins it, too.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -58,6 +59,38 @@ impl fmt::Display for WaitsFor {
     }
 }
 
+/// What of a list is passed over, so that what stands behind it is seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The flows of which no event can go on now.
+    pub flows: BTreeSet<String>,
+    /// The events that were seen to already.
+    pub events: BTreeSet<EventId>,
+}
+
+impl PassedOver {
+    /// Whether this row is passed over.
+    pub fn has(&self, row: &Row) -> bool {
+        self.flows.contains(&row.flow) || self.events.contains(&row.id)
+    }
+
+    /// Whether nothing is passed over.
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty() && self.events.is_empty()
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listed {
+    /// The rows, in the list's order.
+    pub rows: Vec<Row>,
+    /// The events whose rows cannot be read.
+    pub unreadable: Vec<EventId>,
+    /// Whether a newer version of the code wrote a row that this one cannot read.
+    pub has_newer: bool,
+}
+
 /// A wait: for what, why, and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
@@ -108,6 +141,11 @@ impl InLine {
     /// Whether this event stands before another one, which may not be in the line yet.
     pub fn is_before(&self, row: &Row) -> bool {
         self.id != row.id && row.place.is_none_or(|place| (self.place, &self.id) < (place, &row.id))
+    }
+
+    /// Whether this is a place that the event had before it was replayed. It may hide who stands in line now.
+    pub fn is_left_over_of(&self, row: &Row) -> bool {
+        self.id == row.id && row.place != Some(self.place)
     }
 }
 

@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
-use super::locked;
+use super::ledger_items::{IndexLag, KeptPayload, LARGEST_ITEM, LinePlace, takes_payload, takes_row};
+use super::{ModelChance, locked};
 use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::format::{FORMAT, UNNUMBERED};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::ledger::{
-    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, NotClaimed, Records, Row, Rows, WaitsFor,
+    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, Listed, NotClaimed, PassedOver, Records,
+    Row, Rows, WaitsFor,
 };
 
 /// The ledger in memory, as a version of the code sees it that writes one format.
@@ -30,17 +32,21 @@ impl Default for ModelLedger {
 
 #[derive(Debug, Default)]
 struct Table {
+    /// The largest row that is taken, if it is not what DynamoDB takes.
+    largest_row: Option<usize>,
     rows: BTreeMap<EventId, Row>,
     /// The format that each row was last written in. What a newer one has and an older one lacks stands and falls with it.
     formats: BTreeMap<EventId, u32>,
     older: BTreeMap<EventId, Vec<Row>>,
-    payloads: BTreeMap<EventId, Event>,
-    lines: BTreeMap<Line, BTreeMap<(Timestamp, EventId), u32>>,
+    payloads: BTreeMap<EventId, KeptPayload>,
+    lines: BTreeMap<Line, BTreeMap<(Timestamp, EventId), LinePlace>>,
     /// The events that wait, or were woken and are not claimed yet.
     waiting: BTreeSet<EventId>,
     reads: usize,
     writes: usize,
     changes: Vec<RowChange>,
+    /// How the index lags, if it does.
+    lag: Option<IndexLag>,
 }
 
 /// One write that landed.
@@ -62,8 +68,15 @@ impl Table {
             self.waiting.remove(&row.id);
         }
         let before = self.rows.insert(row.id.clone(), row.clone());
+        if let Some(lag) = &mut self.lag {
+            lag.was(before.as_ref());
+        }
         let format_before = self.formats.insert(row.id.clone(), format).unwrap_or(UNNUMBERED);
         self.changes.push(RowChange { before, after: row.clone(), formats: (format_before, format) });
+    }
+
+    fn takes_row(&self, row: &Row) -> Result<(), Unavailable> {
+        takes_row(row, self.largest_row.unwrap_or(LARGEST_ITEM))
     }
 
     fn is_newer(&self, id: &EventId, format: u32) -> bool {
@@ -79,8 +92,18 @@ impl Table {
         if !held {
             return Err(WriteError::Fenced);
         }
+        self.takes_row(row)?;
         self.write(row, format);
         Ok(())
+    }
+
+    fn keep(&mut self, event: &Event, expires_at: i64) {
+        self.payloads.insert(event.id.clone(), KeptPayload { event: event.clone(), expires_at });
+    }
+
+    /// The rows that the index shows, of these.
+    fn indexed<'t>(&'t self, rows: impl Iterator<Item = &'t Row>) -> impl Iterator<Item = &'t Row> {
+        rows.filter_map(|row| self.lag.as_ref().map_or(Some(row), |lag| lag.shows(row)))
     }
 
     fn replace(&mut self, seen: Option<&Row>, next: &Row, format: u32) -> Result<(), WriteError> {
@@ -92,6 +115,7 @@ impl Table {
         if !unchanged && current != Some(next) {
             return Err(WriteError::Fenced);
         }
+        self.takes_row(next)?;
         self.write(next, format);
         Ok(())
     }
@@ -139,7 +163,35 @@ impl ModelLedger {
 
     /// The kept payload of a parked event.
     pub fn payload(&self, id: &EventId) -> Option<Event> {
-        locked(&self.table).payloads.get(id).cloned()
+        locked(&self.table).payloads.get(id).map(|kept| kept.event.clone())
+    }
+
+    /// Lets the index show this share of the rows as they were before their last write, until it is told otherwise.
+    pub fn lag(&self, share: f64, chance: ModelChance) {
+        locked(&self.table).lag = (share > 0.0).then(|| IndexLag::new(share, chance));
+    }
+
+    /// Declines rows that are larger than this. The product's rows are small: what grows in one is bounded.
+    pub fn limit_rows(&self, largest: usize) {
+        locked(&self.table).largest_row = Some(largest);
+    }
+
+    /// Deletes items whose time is over, as many as `chosen` says: DynamoDB deletes them late, and shows them until then.
+    /// Returns the rows that are gone.
+    pub fn delete_expired(&self, now: Timestamp, mut chosen: impl FnMut() -> bool) -> Vec<Row> {
+        let mut table = locked(&self.table);
+        let mut goes = |expires_at: i64| expires_at < now.secs() && chosen();
+        table.payloads.retain(|_, kept| !goes(kept.expires_at));
+        table.lines.values_mut().for_each(|places| places.retain(|_, place| !goes(place.expires_at)));
+        table.older.values_mut().for_each(|rows| rows.retain(|row| !goes(row.expires_at)));
+        let gone: Vec<EventId> =
+            table.rows.values().filter(|row| goes(row.expires_at)).map(|row| row.id.clone()).collect();
+        let delete = |id: &EventId| {
+            table.formats.remove(id);
+            table.waiting.remove(id);
+            table.rows.remove(id)
+        };
+        gone.iter().filter_map(delete).collect()
     }
 
     /// The writes that landed since the last call, in order.
@@ -160,11 +212,28 @@ impl ModelLedger {
         !locked(&self.table).waiting.is_empty()
     }
 
+    /// Forgets what the table deletes in time: the rows whose keys have ended, and what was put aside of earlier ones. A long
+    /// run keeps its memory.
+    pub fn forget_expired(&self, now: Timestamp) {
+        let mut table = locked(&self.table);
+        let Table { rows, formats, older, payloads, .. } = &mut *table;
+        rows.retain(|_, row| !row.forgotten(now));
+        formats.retain(|id, _| rows.contains_key(id));
+        payloads.retain(|id, _| rows.contains_key(id));
+        older.clear();
+    }
+
+    /// The rows of the events that wait, or were woken and are not claimed yet.
+    pub fn waiting_rows(&self) -> Vec<Row> {
+        let table = locked(&self.table);
+        table.waiting.iter().filter_map(|id| table.rows.get(id)).cloned().collect()
+    }
+
     /// The events in an entity's line, in order.
     pub fn line(&self, line: &Line) -> Vec<InLine> {
         let table = locked(&self.table);
         let places = table.lines.get(line).into_iter().flatten();
-        places.map(|((place, id), wake)| InLine { place: *place, id: id.clone(), wake: *wake }).collect()
+        places.map(|((place, id), joined)| InLine { place: *place, id: id.clone(), wake: joined.wake }).collect()
     }
 
     /// Keeps a row for people, as that of an earlier event of its key.
@@ -183,6 +252,7 @@ impl Admissions for ModelLedger {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
         let mut table = locked(&self.table);
         table.writes += 1;
+        table.takes_row(row)?;
         match table.rows.get(&row.id) {
             Some(current) if !current.forgotten(now) => Ok(Admission::Duplicate(Box::new(current.clone()))),
             Some(_) if table.is_newer(&row.id, self.format) => {
@@ -190,17 +260,20 @@ impl Admissions for ModelLedger {
             }
             found => {
                 // What people may still want to see is put aside: a transaction of two writes.
-                if let Some(older) = found.filter(|found| found.is_kept_for_people(now)).cloned() {
-                    table.writes += 2;
-                    table.older.entry(row.id.clone()).or_default().insert(0, older);
-                }
-                table.write(row, self.format);
+                let Some(older) = found.filter(|found| found.is_put_aside(now)).cloned() else {
+                    table.write(row, self.format);
+                    return Ok(Admission::New);
+                };
+                table.writes += 2;
+                table.write(&older.followed_by(row), self.format);
+                table.older.entry(row.id.clone()).or_default().insert(0, older);
                 Ok(Admission::New)
             }
         }
     }
 
     async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
+        takes_payload(event)?;
         let new = self.admit(row, now).await? == Admission::New;
         if new {
             self.keep(event, row.expires_at).await?;
@@ -225,6 +298,7 @@ impl Claims for ModelLedger {
             return Ok(Err(row.not_claimed(claim)));
         }
         let lease = Lease::won(row, claim);
+        table.takes_row(lease.row())?;
         table.write(lease.row(), self.format);
         Ok(Ok(lease))
     }
@@ -252,7 +326,8 @@ impl Rows for ModelLedger {
 #[async_trait]
 impl Records for ModelLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let parked = |table: &Table| table.rows.values().filter(|row| row.is_parked()).cloned().collect();
+        let parked =
+            |table: &Table| table.indexed(table.rows.values()).filter(|row| row.is_parked()).cloned().collect();
         let mut rows: Vec<Row> = self.read(parked);
         rows.sort_by_key(|row| std::cmp::Reverse(row.listed_at));
         rows.truncate(limit);
@@ -271,26 +346,29 @@ impl Records for ModelLedger {
         let mut table = locked(&self.table);
         // A transaction of two writes.
         table.writes += 2;
+        takes_payload(event)?;
         table.replace(seen, next, self.format)?;
-        table.payloads.insert(event.id.clone(), event.clone());
+        table.keep(event, next.expires_at);
         Ok(())
     }
 
-    async fn keep(&self, event: &Event, _expires_at: i64) -> Result<(), Unavailable> {
+    async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
         let mut table = locked(&self.table);
         table.writes += 1;
-        table.payloads.insert(event.id.clone(), event.clone());
+        takes_payload(event)?;
+        table.keep(event, expires_at);
         Ok(())
     }
 
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
-        Ok(self.read(|table| table.payloads.get(id).cloned()))
+        Ok(self.read(|table| table.payloads.get(id).map(|kept| kept.event.clone())))
     }
 
     async fn forget(&self, event: &Event) -> Result<(), Unavailable> {
         let mut table = locked(&self.table);
         table.writes += 1;
-        if table.payloads.get(&event.id).is_some_and(|kept| (kept.replay, kept.wake) == (event.replay, event.wake)) {
+        let numbers = table.payloads.get(&event.id).map(|kept| (kept.event.replay, kept.event.wake));
+        if numbers == Some((event.replay, event.wake)) {
             table.payloads.remove(&event.id);
         }
         Ok(())
@@ -309,10 +387,12 @@ impl Lines for ModelLedger {
         let (row, mut table) = (closed.row(), locked(&self.table));
         // A transaction of three writes.
         table.writes += 3;
+        takes_payload(event)?;
         table.hold(row, self.format)?;
-        table.payloads.insert(event.id.clone(), event.clone());
+        table.keep(event, row.expires_at);
         if let Some(InLine { place, id, wake }) = row.in_line() {
-            table.lines.entry(Line::of(event)).or_default().insert((place, id), wake);
+            let joined = LinePlace { wake, expires_at: row.expires_at };
+            table.lines.entry(Line::of(event)).or_default().insert((place, id), joined);
         }
         Ok(())
     }
@@ -331,22 +411,32 @@ impl Lines for ModelLedger {
         let mut table = locked(&self.table);
         table.writes += 1;
         if let Some(places) = table.lines.get_mut(line) {
-            places.retain(|key, wake| *key != (place.place, place.id.clone()) || *wake > place.wake);
+            places.retain(|key, joined| *key != (place.place, place.id.clone()) || joined.wake > place.wake);
         }
         Ok(())
     }
 
-    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+    async fn listed_past(
+        &self,
+        passed: &PassedOver,
+        on: &WaitsFor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Listed, Unavailable> {
         let shards = on.shards();
         let waits = |row: &Row| {
             row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
                 && row.listed_at.is_some_and(|at| at <= until)
+                && !passed.has(row)
         };
         let mut table = locked(&self.table);
         table.reads += 1;
-        let rows = table.waiting.iter().filter_map(|id| table.rows.get(id));
-        let mut rows: Vec<&Row> = rows.filter(|row| waits(row)).collect();
+        let mut rows: Vec<&Row> = match &table.lag {
+            // What waits no more may still be shown.
+            Some(_) => table.indexed(table.rows.values()).filter(|row| waits(row)).collect(),
+            None => table.waiting.iter().filter_map(|id| table.rows.get(id)).filter(|row| waits(row)).collect(),
+        };
         rows.sort_by_key(|row| (row.listed_at, row.place));
-        Ok(rows.into_iter().take(limit).cloned().collect())
+        Ok(Listed { rows: rows.into_iter().take(limit).cloned().collect(), ..Listed::default() })
     }
 }

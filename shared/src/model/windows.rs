@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::locked;
 use crate::arrival::window::{Anchors, Sighting, Windows};
 use crate::base::errors::Unavailable;
+use crate::base::time::Timestamp;
 
 /// The anchors in memory.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,11 @@ impl ModelWindows {
     /// The number of writes that were tried, failed ones included: each is charged.
     pub fn writes(&self) -> usize {
         locked(&self.0).writes
+    }
+
+    /// Forgets the keys of which every moment lies before this one.
+    pub fn forget_before(&self, moment: Timestamp) {
+        locked(&self.0).keys.retain(|_, anchors| anchors.moments.iter().any(|at| *at >= moment));
     }
 
     /// The anchors of a key.

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use tracing::level_filters::LevelFilter;
 
 use crate::base::id::EventId;
+use crate::base::sample_rate::SampleRate;
+use crate::base::trace::Trace;
 
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,19 +58,21 @@ impl LogLevel {
     }
 }
 
-/// What a line of the log takes from its unit of work.
+/// What a line of the log, or a span, takes from its unit of work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogScope {
     /// The id of the request, as Lambda tells it.
     pub request_id: Option<Arc<str>>,
+    /// The trace of the invocation, as Lambda tells it: X-Ray's.
+    pub invocation: Option<Trace>,
     /// How much is logged here, where that differs from the container's own level.
     pub level: Option<LogLevel>,
 }
 
 impl LogScope {
-    /// The scope of one request.
-    pub fn of_request(id: &str) -> Self {
-        LogScope { request_id: Some(id.into()), level: None }
+    /// The scope of one invocation: its request's id, and Lambda's trace header.
+    pub fn of_invocation(id: &str, trace: Option<&str>) -> Self {
+        LogScope { request_id: Some(id.into()), invocation: trace.and_then(Trace::parse_x_ray), level: None }
     }
 }
 
@@ -98,6 +102,7 @@ impl Entered {
     fn new(scope: &LogScope) -> Self {
         let within = |around: &LogScope| LogScope {
             request_id: scope.request_id.clone().or_else(|| around.request_id.clone()),
+            invocation: scope.invocation.clone().or_else(|| around.invocation.clone()),
             level: scope.level.or(around.level),
         };
         Entered(SCOPE.with_borrow_mut(|around| {
@@ -115,15 +120,15 @@ impl Drop for Entered {
 
 /// Which successes are logged: a share of the events, the same ones in every container. Failures always are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LogSampling(f64);
+pub struct LogSampling(SampleRate);
 
 impl LogSampling {
     /// Every success is logged.
-    pub const ALL: LogSampling = LogSampling(1.0);
+    pub const ALL: LogSampling = LogSampling(SampleRate::ALL);
 
-    /// This share of the successes is logged, from 0 to 1.
-    pub fn new(share: f64) -> Option<Self> {
-        (0.0..=1.0).contains(&share).then_some(LogSampling(share))
+    /// This share of the successes is logged.
+    pub fn new(share: SampleRate) -> Self {
+        LogSampling(share)
     }
 
     /// Whether a success of this event is logged. A flow whose level an operator has changed is looked at: all of it is.
@@ -134,7 +139,7 @@ impl LogSampling {
     fn takes(self, event: &EventId) -> bool {
         // Ids are hashes: their first digits are as good as drawn. What is no id of ours is logged.
         let drawn = event.as_str().get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        drawn.is_none_or(|drawn| f64::from(drawn) < self.0 * f64::from(u32::MAX) || self.0 >= 1.0)
+        drawn.is_none_or(|drawn| self.0.takes(drawn))
     }
 }
 
@@ -147,11 +152,11 @@ mod tests {
 
     #[test]
     fn a_scope_is_in_force_while_its_own_work_is_polled() {
-        let level = |level| LogScope { level: Some(level), request_id: None };
+        let level = |level| LogScope { level: Some(level), ..LogScope::default() };
         let seen = || scope(Clone::clone);
         let turn = || futures::future::ready(()).then(|()| async move { seen() });
         let both = within(
-            LogScope { request_id: Some("r1".into()), level: None },
+            LogScope::of_invocation("r1", None),
             join(within(level(LogLevel::Debug), turn()), within(level(LogLevel::Warn), turn())),
         );
         let (one, other) = both.now_or_never().expect("nothing waits");
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn a_scope_ends_with_a_panic() {
         let scoped =
-            within(LogScope { level: Some(LogLevel::Debug), request_id: None }, async { panic!("on purpose") });
+            within(LogScope { level: Some(LogLevel::Debug), ..LogScope::default() }, async { panic!("on purpose") });
         assert!(
             std::panic::AssertUnwindSafe(scoped)
                 .catch_unwind()
@@ -176,12 +181,13 @@ mod tests {
     #[test]
     fn the_same_share_of_events_is_taken_everywhere() {
         let event = |n: u32| EventId::named(format!("{:08x}rest", n.wrapping_mul(2_654_435_761)));
-        let tenth = LogSampling::new(0.1).expect("a share");
+        let sampling = |share| LogSampling::new(SampleRate::new(share).expect("a share"));
+        let (tenth, none) = (sampling(0.1), sampling(0.0));
         let taken = (0..10_000).filter(|n| tenth.takes(&event(*n))).count();
         assert!((900..1100).contains(&taken), "{taken}");
         assert!((0..100).all(|n| tenth.takes(&event(n)) == tenth.takes(&event(n))));
-        assert!((0..1000).all(|n| LogSampling::ALL.takes(&event(n)) && !LogSampling(0.0).takes(&event(n + 1))));
-        assert!(LogSampling(0.0).takes(&EventId::named("(malformed)")));
-        assert_eq!([LogSampling::new(1.1), LogSampling::new(-0.1), LogSampling::new(f64::NAN)], [None; 3]);
+        assert!((0..1000).all(|n| LogSampling::ALL.takes(&event(n)) && !none.takes(&event(n + 1))));
+        assert!(none.takes(&EventId::named("(malformed)")));
+        assert_eq!([1.1, -0.1, f64::NAN].map(SampleRate::new), [None; 3]);
     }
 }

@@ -105,8 +105,35 @@ pub async fn end(
 
 /// Reads the row of an event.
 pub async fn find(records: &dyn Records, id: &EventId) -> Result<Row, RequeueError> {
-    Ok(records
-        .row(id)
-        .await?
-        .ok_or_else(|| Declined(format!("there is no event {id}: the id is wrong, or the ledger has forgotten it")))?)
+    Ok(records.row(id).await?.ok_or_else(|| Declined(unknown(id)))?)
+}
+
+/// Says that there is no such event, and what is wrong with an id that no event can have.
+fn unknown(id: &EventId) -> String {
+    let told = format!("there is no event {id}: the id is wrong, or the ledger has forgotten it");
+    match id.as_str().split('.').next().unwrap_or_default() {
+        cut if cut.len() != ID_DIGITS && cut.chars().all(|c| c.is_ascii_hexdigit()) => {
+            let digits = cut.len();
+            format!("{told}. An id has {ID_DIGITS} hex digits, and this has {digits}: `dead list` prints it whole")
+        }
+        _ => told,
+    }
+}
+
+/// How many hex digits the id of an event has.
+const ID_DIGITS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortened_id_is_told_from_one_that_is_forgotten() {
+        let told = |id: &str| unknown(&EventId::named(id));
+        assert!(told("1b16f576").ends_with("An id has 64 hex digits, and this has 8: `dead list` prints it whole"));
+        assert!(
+            told(&"a".repeat(64)).ends_with("forgotten it") && told(&format!("{}.2", "a".repeat(64))).ends_with("it")
+        );
+        assert!(told("message-1").ends_with("forgotten it"), "a row that stands in has an id of its own");
+    }
 }

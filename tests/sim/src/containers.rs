@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use intake::{Intake, Receipt, Rejection};
+use intake::{Accepted, Intake, Rejection};
 use processor::Processor;
 use replay::{Failure, Operation, Replay};
 use serde_json::Value;
@@ -38,12 +38,14 @@ pub(crate) enum LoadedFunction {
 /// One container.
 pub(crate) struct Container {
     pub(crate) function: LoadedFunction,
+    /// The format that its version of the code writes and reads.
+    pub(crate) format: u32,
     pub(crate) busy: Option<Invocation>,
 }
 
 /// How an invocation ended.
 pub(crate) enum InvocationEnd {
-    Answered(usize, Result<Receipt, Rejection>),
+    Answered(usize, Result<Accepted, Rejection>),
     Processed(Vec<Delivered>, Vec<String>),
     Parked(Vec<Delivered>, Vec<String>),
     Operated(usize, Operation, Result<Value, Failure>),
@@ -51,9 +53,9 @@ pub(crate) enum InvocationEnd {
 }
 
 /// An invocation at work.
-pub(crate) struct Invocation {
+pub(crate) struct Invocation<E = InvocationEnd> {
     pub(crate) number: u64,
-    work: Pin<Box<dyn Future<Output = InvocationEnd> + Send>>,
+    work: Pin<Box<dyn Future<Output = E>>>,
     woken: Arc<Woken>,
     /// Who finds out if it is lost.
     pub(crate) caller: Option<Actor>,
@@ -68,17 +70,13 @@ impl Wake for Woken {
     }
 }
 
-impl Invocation {
-    pub(crate) fn new(
-        number: u64,
-        caller: Option<Actor>,
-        work: impl Future<Output = InvocationEnd> + Send + 'static,
-    ) -> Self {
+impl<E> Invocation<E> {
+    pub(crate) fn new(number: u64, caller: Option<Actor>, work: impl Future<Output = E> + 'static) -> Self {
         Invocation { number, work: Box::pin(work), woken: Arc::default(), caller }
     }
 
     /// Works until it waits for its turn again, or has ended.
-    pub(crate) fn go_on(&mut self) -> Option<InvocationEnd> {
+    pub(crate) fn go_on(&mut self) -> Option<E> {
         let waker = Waker::from(Arc::clone(&self.woken));
         loop {
             self.woken.0.store(false, Ordering::SeqCst);

@@ -6,6 +6,8 @@ use std::time::Duration;
 use shared::base::machine::Chance;
 use shared::model::ModelChance;
 
+use crate::timeline::Who;
+
 /// What goes wrong with one call of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -57,6 +59,21 @@ pub enum FaultPlan {
         /// What goes wrong with the call.
         fault: Fault,
     },
+    /// These, each once.
+    At(Vec<PlannedFault>),
+}
+
+/// What goes wrong with one call, which is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedFault {
+    /// The function that calls: `intake`, `processor` or `replay`.
+    pub function: String,
+    /// The call, as the timeline names it.
+    pub call: String,
+    /// Which of these calls, counted from 1.
+    pub nth: usize,
+    /// What goes wrong with the call.
+    pub fault: Fault,
 }
 
 /// How often what goes wrong. A seed has its own: some have no crashes, others many.
@@ -138,19 +155,38 @@ pub(crate) struct RunFaults {
     plan: FaultPlan,
     profile: FaultProfile,
     calls: usize,
+    /// How often each call was made that a planned fault names.
+    named: Vec<usize>,
 }
 
 impl RunFaults {
     pub(crate) fn new(plan: FaultPlan, profile: FaultProfile) -> Self {
-        RunFaults { plan, profile, calls: 0 }
+        let named = if let FaultPlan::At(planned) = &plan { vec![0; planned.len()] } else { Vec::new() };
+        RunFaults { plan, profile, calls: 0, named }
     }
 
     /// What goes wrong with the next call, this long after the start of the run.
-    pub(crate) fn draw(&mut self, elapsed: Duration, chance: &ModelChance) -> Option<Fault> {
+    pub(crate) fn draw(
+        &mut self,
+        elapsed: Duration,
+        chance: &ModelChance,
+        who: Who,
+        call: &'static str,
+    ) -> Option<Fault> {
         self.calls += 1;
-        match self.plan {
+        match &self.plan {
             FaultPlan::Random => (elapsed < self.profile.heals_after).then(|| self.profile.draw(chance)).flatten(),
-            FaultPlan::Once { call, fault } => (self.calls - 1 == call).then_some(fault),
+            FaultPlan::Once { call, fault } => (self.calls - 1 == *call).then_some(*fault),
+            FaultPlan::At(planned) => {
+                let mut found = None;
+                for (planned, made) in planned.iter().zip(&mut self.named) {
+                    if planned.call == call && who.function() == planned.function {
+                        *made += 1;
+                        found = found.or((*made == planned.nth).then_some(planned.fault));
+                    }
+                }
+                found
+            }
         }
     }
 
@@ -161,9 +197,10 @@ impl RunFaults {
 
     /// Whether the faults are over.
     pub(crate) fn healed(&self, elapsed: Duration) -> bool {
-        match self.plan {
+        match &self.plan {
             FaultPlan::Random => elapsed >= self.profile.heals_after,
-            FaultPlan::Once { call, .. } => self.calls > call,
+            FaultPlan::Once { call, .. } => self.calls > *call,
+            FaultPlan::At(planned) => planned.iter().zip(&self.named).all(|(planned, made)| *made >= planned.nth),
         }
     }
 }

@@ -10,10 +10,12 @@ use shared::base::document::DocumentStore as _;
 use shared::base::id::EventId;
 use shared::ledger::batch::{Batch, BatchProgress, Batches, Filter};
 use shared::ledger::{Row, State};
+use shared::model::LARGEST_ITEM;
 
 use crate::containers::{InvocationEnd, LoadedFunction, REPLAY_TIMEOUT};
 use crate::mutation::Handling;
 use crate::operators::{OperatorAct, drop_it};
+use crate::oracle::stands_in_for;
 use crate::scheduler::Actor;
 use crate::timeline::Who;
 use crate::world::SimWorld;
@@ -24,8 +26,8 @@ pub const SCHEDULED_EVERY: Duration = Duration::from_secs(600);
 /// How often waiting events are woken: the template's number.
 pub const WOKEN_EVERY: Duration = Duration::from_secs(60);
 
-/// How often the schedule comes at the end, while it has something to do.
-const LAST_SCHEDULES: u32 = 4;
+/// How often the schedule comes at the end, while it has something to do: until the longest time for which a key is hot.
+const LAST_SCHEDULES: u32 = 28;
 
 /// How often an operator stops a batch that goes on.
 const STOPS: f64 = 0.3;
@@ -47,7 +49,7 @@ impl SimWorld {
             return;
         }
         if self.schedules < self.setup.schedules {
-            self.later(SCHEDULED_EVERY, Actor::Schedule);
+            self.later(self.setup.pace.schedules, Actor::Schedule);
         }
         self.scheduler.note(Who::Cloud, "schedule", &who.to_string(), "", None);
         let work = async move { InvocationEnd::Scheduled(operate(&replay, Operation::Schedule).await) };
@@ -57,10 +59,20 @@ impl SimWorld {
     /// Puts the next tick of the wakes on the agenda, while anything waits. In truth it always comes: a tick at which
     /// nothing waits is one read.
     pub(crate) fn wake_later(&mut self) {
-        if !self.wakes_later && self.models.ledger.has_waiting() {
+        if !self.wakes_later && self.models.ledger.has_waiting() && !self.waits_for_good() {
             self.wakes_later = true;
-            self.later(WOKEN_EVERY, Actor::Wake);
+            self.later(self.setup.pace.wakes, Actor::Wake);
         }
+    }
+
+    /// Whether nothing waits but events whose rows are broken or full, and which others stand in for.
+    fn waits_for_good(&self) -> bool {
+        if self.scheduler.broken().is_none() && self.setup.stores.largest_row == LARGEST_ITEM {
+            return false;
+        }
+        let rows = self.models.ledger.rows();
+        let stood_in = |row: &Row| rows.iter().any(|other| stands_in_for(other, &row.id));
+        rows.iter().filter(|row| row.stands_in_line()).all(stood_in)
     }
 
     pub(crate) fn wake(&mut self) {
@@ -83,7 +95,7 @@ impl SimWorld {
 
     /// When all else is at rest, the schedule drives on what nothing else drives.
     pub(crate) fn schedule_once_more(&mut self) -> bool {
-        let unsent = |row: &Row| row.state == State::Queued && row.is_parked();
+        let unsent = |row: &Row| row.state == State::Queued && row.is_parked() && !self.scheduler.is_broken(&row.id);
         let waits = self.running().next().is_some() || self.models.ledger.rows().iter().any(unsent);
         let wanted = waits && self.schedules < self.setup.schedules + LAST_SCHEDULES;
         if wanted {
@@ -162,7 +174,7 @@ impl SimWorld {
     }
 
     fn first_parked(&self) -> Option<Row> {
-        self.models.ledger.rows().into_iter().find(|row| row.is_parked())
+        self.models.ledger.rows().into_iter().find(|row| row.is_parked() && !self.scheduler.is_broken(&row.id))
     }
 
     fn index(&self, end: u64) -> usize {

@@ -67,6 +67,7 @@
 //! - `run`: a simulation, one run of it, and what came of the run.
 //! - `seeds`: what a seed stands for: which events, how many containers and operators, which faults.
 //! - `faults`: what can go wrong with a call, how often, or once at one call.
+//! - `stores`: what queues and tables bear, and what is wrong with single items.
 //! - [`mutation`]: the hook for a protocol with one step broken.
 //! - `world`: one run from its first event to its rest; the modules up to `presses` take part in it.
 //! - `containers`: the three functions, which start, work on one invocation at a time, and go down.
@@ -76,12 +77,14 @@
 //! - `operators`: operators look at what is parked, resolve, replay, approve, reject and drop.
 //! - `lane`: the schedule, and operators who open batches, stop them, plan and apply.
 //! - `switching`: operators pause flows and partners, turn safe mode on, and change retry policies.
+//! - `cloud`: versions come and go, queues deliver twice, the table deletes what has expired.
 //! - `presses`: people press the buttons below a question, more than once and late.
 //! - `ports`: the ports as containers see them: the models, with turns and faults.
 //! - `partner`: the partners: how they misbehave, and what they keep promising.
 //! - `oracle`: the invariants, judged with each write and each call, and at the end.
 //! - `scheduler`: virtual time, and whose turn it is.
 //! - `timeline`: what happened in a run, to be read and to be compared.
+//! - [`stage`]: the same functions without chance and without judges, for whoever directs them.
 //!
 //! Deliberately absent: any name of a flow, a field or a payload. Whoever calls the library hands them in.
 //!
@@ -111,6 +114,7 @@ mod recipe;
 mod run;
 mod seeds;
 mod faults;
+mod stores;
 pub mod mutation;
 
 mod world;
@@ -121,6 +125,7 @@ mod polling;
 mod operators;
 mod lane;
 mod switching;
+mod cloud;
 mod presses;
 
 mod ports;
@@ -129,17 +134,20 @@ mod oracle;
 mod scheduler;
 mod timeline;
 
+pub mod stage;
+
 #[cfg(test)]
 mod tests;
 
 pub use containers::{LEASE, MAX_RECEIVES, PROCESSOR_TIMEOUT, VISIBILITY};
-pub use faults::{Fault, FaultPlan, FaultProfile};
+pub use faults::{Fault, FaultPlan, FaultProfile, PlannedFault};
 pub use lane::{SCHEDULED_EVERY, WOKEN_EVERY};
 pub use operators::{OperatorAct, OperatorShift};
 pub use oracle::STATED_RESULT;
-pub use partner::{Conduct, OpeningConduct};
+pub use partner::{Conduct, OpeningConduct, PartnerOutage};
 pub use recipe::{EventRecipe, FieldValue};
-pub use run::{BrokenInvariant, RunReport, RunSetup, Simulation};
+pub use run::{BrokenInvariant, Pace, RunReport, RunSetup, Simulation};
 pub use scenario::{FlowsVersion, KnownContact, ListedField, Listing, Scenario, ScenarioError};
 pub use seeds::SteadyLoad;
+pub use stores::{FaultyItem, ItemFault, Stores};
 pub use timeline::Timeline;

@@ -19,6 +19,8 @@ use crate::world::SimWorld;
 pub(crate) struct SimOperator {
     rounds: u32,
     pending: Option<Operation>,
+    /// How often what is pending was not answered. It asks more and more seldom.
+    unanswered: u32,
     /// What it has planned, to be applied later.
     pub(crate) plan: Option<HeldPlan>,
 }
@@ -59,6 +61,9 @@ const ROUNDS: u32 = 8;
 /// How often an operator gives up on what is dead.
 const DROPS: f64 = 0.1;
 
+/// After so many answers that were none an operator does something else.
+const PATIENCE: u32 = 60;
+
 /// How often another operator looks at the same moment.
 const AT_ONCE: f64 = 0.2;
 
@@ -79,6 +84,17 @@ impl SimWorld {
         let understood = self.as_understood(operation.clone());
         let work = async move { InvocationEnd::Operated(number, operation, operate(&replay, understood).await) };
         self.invoke(who, REPLAY_TIMEOUT, Some(Actor::Operator(number)), work);
+    }
+
+    /// An operator asks for what is to be done at this moment.
+    pub(crate) fn order(&mut self, number: usize) {
+        let Some((who, LoadedFunction::Replay(replay))) = self.idle(|who| matches!(who, Who::Replay(_))) else {
+            return self.later(Duration::from_secs(1), Actor::Order(number));
+        };
+        let operation: Operation = serde_json::from_value(self.setup.orders[number].1.clone()).expect("an operation");
+        self.scheduler.note(Who::Cloud, "order", &who.to_string(), &describe(&operation), None);
+        let work = async move { InvocationEnd::Scheduled(operate(&replay, operation).await) };
+        self.invoke(who, REPLAY_TIMEOUT, None, work);
     }
 
     /// What an operator does next.
@@ -107,9 +123,17 @@ impl SimWorld {
 
     pub(crate) fn operated(&mut self, number: usize, operation: Operation, answer: Result<Value, Failure>) {
         if let Err(Failure::Unavailable(_)) = answer {
+            let operator = &mut self.operators[number];
+            operator.unanswered += 1;
+            if operator.unanswered > PATIENCE {
+                (operator.unanswered, operator.pending) = (0, None);
+                return self.look_again(number);
+            }
+            let longer = 1 << operator.unanswered.saturating_sub(2).min(6);
             let again = self.scheduler.between(Duration::from_secs(2), Duration::from_secs(10));
-            return self.later(again, Actor::Operator(number));
+            return self.later(again * longer, Actor::Operator(number));
         }
+        self.operators[number].unanswered = 0;
         if let (Operation::Plan { .. }, Ok(plan)) = (&operation, &answer) {
             self.planned(number, plan);
         }
@@ -122,7 +146,7 @@ impl SimWorld {
     /// The last operator comes when all else is at rest, and answers whatever still waits for a human. Whatever
     /// else waits, the schedule drives on.
     pub(crate) fn close(&mut self) -> bool {
-        let waits = self.models.ledger.rows().iter().any(waits);
+        let waits = self.models.ledger.rows().iter().any(|row| waits(row) && !self.scheduler.is_broken(&row.id));
         if waits {
             self.later(Duration::from_secs(1), Actor::Operator(self.operators.len() - 1));
         }
@@ -137,8 +161,8 @@ impl SimWorld {
         self.operators[number].rounds += 1;
         if !self.closes(number) {
             let hurries = matches!(self.setup.shift, OperatorShift::Script(_)) || self.running().next().is_some();
-            let most = if hurries { 5 } else { 400 };
-            let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(most));
+            let least = Duration::from_secs(5);
+            let next = self.scheduler.between(least, if hurries { least } else { self.setup.pace.looks });
             self.later(next, Actor::Operator(number));
             if matches!(self.setup.shift, OperatorShift::Many) && self.scheduler.happens(AT_ONCE) {
                 let other = self.scheduler.below(self.setup.operators as u64);
@@ -152,7 +176,11 @@ impl SimWorld {
         let now = self.scheduler.now();
         // An operator does not look into a partner's records before they are settled.
         let is_settled = |row: &Row, at| at + self.models.partner.settles(&row.flow) <= now;
-        let settled = |row: &Row| row.listed_at.is_some_and(|at| is_settled(row, at)) && (!closes || waits(row));
+        let settled = |row: &Row| {
+            !self.scheduler.is_broken(&row.id)
+                && row.listed_at.is_some_and(|at| is_settled(row, at))
+                && (!closes || waits(row))
+        };
         let parked: Vec<Row> = self.models.ledger.rows().into_iter().filter(settled).collect();
         let chosen = usize::try_from(self.scheduler.below(parked.len() as u64)).unwrap_or_default();
         let row = parked.into_iter().nth(chosen)?;

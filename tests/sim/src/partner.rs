@@ -54,6 +54,8 @@ pub enum Conduct {
         /// Whether it did what it was asked for.
         applied: bool,
     },
+    /// It does what it is asked for, and its answer is far longer than anybody keeps.
+    Verbose,
     /// It does not answer in time.
     Hang {
         /// How late it does what it was asked for, if it does, in parts of a hundred of the longest that it takes.
@@ -65,7 +67,7 @@ impl Conduct {
     /// One of the bad ones. Whoever says in its body what it did says something bad there every other time.
     pub(crate) fn drawn(scheduler: &Scheduler, wordy: bool) -> Self {
         let coin = || scheduler.below(2) == 0;
-        let which = if wordy && coin() { 12 + scheduler.below(2) } else { scheduler.below(16) };
+        let which = if wordy && coin() { 12 + scheduler.below(2) } else { scheduler.below(17) };
         match which {
             0 => Conduct::Unreachable,
             1 | 2 => Conduct::Refuse { status: 429, retry_after: Some(1 + scheduler.below(20)) },
@@ -82,6 +84,7 @@ impl Conduct {
             11 => Conduct::Bare { saved: coin() },
             12 => Conduct::SayNo,
             13 => Conduct::Mumble { applied: coin() },
+            16 => Conduct::Verbose,
             _ => Conduct::Slow,
         }
     }
@@ -104,6 +107,7 @@ impl fmt::Display for Conduct {
             Conduct::Fail { status, applied: false, .. } => write!(f, "{status}, and did not do it"),
             Conduct::Bare { .. } => write!(f, "200, without a body"),
             Conduct::SayNo => write!(f, "200, and says no"),
+            Conduct::Verbose => write!(f, "200, and says far too much"),
             Conduct::Mumble { applied: true } => write!(f, "200, with a strange body, and did it"),
             Conduct::Mumble { applied: false } => write!(f, "200, with a strange body, and did not do it"),
             Conduct::Hang { late: None } => write!(f, "hangs, and does not do it"),
@@ -119,6 +123,33 @@ pub struct OpeningConduct {
     pub conduct: Conduct,
     /// For how long.
     pub lasts: Duration,
+}
+
+/// A partner that behaves in one way for long, whatever else happens.
+#[derive(Clone, Debug)]
+pub struct PartnerOutage {
+    /// The integration.
+    pub integration: String,
+    /// When it begins, from the start of the run.
+    pub from: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// What the partner does.
+    pub conduct: Conduct,
+}
+
+impl PartnerOutage {
+    /// A partner that hangs on every call, and never recovers.
+    pub fn hangs_for_good(integration: &str) -> Self {
+        let conduct = Conduct::Hang { late: None };
+        PartnerOutage { integration: integration.to_owned(), from: Duration::ZERO, lasts: Duration::MAX, conduct }
+    }
+
+    /// What the partner of this integration does by it now.
+    pub(crate) fn conduct(&self, integration: &str, elapsed: Duration) -> Option<Conduct> {
+        let within = elapsed.checked_sub(self.from).is_some_and(|since| since < self.lasts);
+        (within && self.integration == integration).then_some(self.conduct)
+    }
 }
 
 /// The longest that a partner takes, where no flow says how long it has to settle: to do what it did not answer to, and
@@ -184,8 +215,10 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// The event and the effect that our key names.
     pub(crate) fn effect(&self) -> Option<(EventId, String)> {
-        let mut parts = self.key.as_ref()?.split('/');
-        Some((EventId::named(parts.next()?), parts.next()?.to_owned()))
+        let (event, effect) = self.key.as_ref()?.split_once('/')?;
+        // Behind the point stands the number of the key's event.
+        let id = event.split_once('.').map_or(event, |(id, _)| id);
+        Some((EventId::named(id), effect.split('/').next()?.to_owned()))
     }
 }
 
@@ -338,6 +371,11 @@ impl Partner {
         self.state().applied.get(&(event.clone(), effect.to_owned())).cloned().unwrap_or_default()
     }
 
+    /// What was done for an event is forgotten: its key has ended, and what comes under it is another event.
+    pub(crate) fn forget(&self, event: &EventId) {
+        self.state().applied.retain(|(known, _), _| known != event);
+    }
+
     /// Shows a question in the room. People press its buttons: nobody, somebody, somebody else again.
     fn show(&self, question: &str, seat: &Seat) -> (u16, Option<Value>) {
         seat.oracle.asked(question, &seat.scheduler);
@@ -412,13 +450,16 @@ impl Partner {
 impl Listing {
     fn page<'d>(&self, did: impl Iterator<Item = &'d (Timestamp, String)>) -> Value {
         let listed: Vec<Value> = did.enumerate().map(|(number, (at, form))| self.object(number, *at, form)).collect();
-        json!({ &self.list: listed })
+        json!({ "ok": true, &self.list: listed })
     }
 
     fn object(&self, number: usize, at: Timestamp, form: &str) -> Value {
         let sent = |wanted: &str| form_urlencoded::parse(form.as_bytes()).find(|(name, _)| name == wanted);
         let value = |field: &ListedField| match field {
             ListedField::Sent(name) => sent(name).map_or(Value::Null, |(_, value)| json!(value)),
+            ListedField::SentJson(name) => {
+                sent(name).and_then(|(_, value)| serde_json::from_str(&value).ok()).unwrap_or_default()
+            }
             ListedField::At => json!(at.to_string()),
             ListedField::Id => json!(format!("listed-{number}")),
         };
@@ -440,7 +481,7 @@ impl State {
 }
 
 /// Puts a text at a JSON pointer, making objects and arrays on the way.
-fn plant(body: &mut Value, pointer: &str, text: &str) {
+pub(crate) fn plant(body: &mut Value, pointer: &str, text: &str) {
     let mut place = body;
     for part in pointer.split('/').skip(1) {
         place = match part.parse::<usize>() {

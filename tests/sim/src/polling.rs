@@ -6,13 +6,16 @@ use futures::executor::block_on;
 use processor::{Processor, process_batch};
 use replay::park_batch;
 use shared::arrival::event::Event;
+use shared::base::format::FORMAT;
 use shared::base::time::Timestamp;
 use shared::ledger::Records as _;
 use shared::ledger::queue::Received;
 use shared::model::{Delivered, ModelLedger, ModelQueue};
 
-use crate::containers::{InvocationEnd, LoadedFunction, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};
+use crate::containers::{InvocationEnd, LoadedFunction, MAX_RECEIVES, PROCESSOR_TIMEOUT, REPLAY_TIMEOUT};
 use crate::mutation::Handling;
+use crate::oracle::NEWER_KEPT;
+use crate::run::BrokenInvariant;
 use crate::scheduler::Actor;
 use crate::timeline::Who;
 use crate::world::SimWorld;
@@ -37,7 +40,7 @@ impl SimWorld {
             return;
         }
         self.batches += 1;
-        self.oracle.hands(who, &batch);
+        self.oracle.hands(who, &batch, &self.scheduler);
         let deadline = self.scheduler.now() + PROCESSOR_TIMEOUT;
         let handling = self.setup.mutation.handling;
         let work = async move {
@@ -59,7 +62,8 @@ impl SimWorld {
         if batch.is_empty() {
             return;
         }
-        batch.iter().for_each(|letter| self.oracle.given_up(&letter.body));
+        let is_early = self.setup.max_receives < MAX_RECEIVES;
+        batch.iter().for_each(|letter| self.oracle.given_up(letter, is_early, &self.scheduler));
         let handling = self.setup.mutation.handling;
         let ledger = self.models.ledger.clone();
         let work = async move {
@@ -73,9 +77,14 @@ impl SimWorld {
         self.invoke(who, REPLAY_TIMEOUT, None, work);
     }
 
-    fn receive(&self, queue: &ModelQueue, who: Who) -> Vec<Delivered> {
+    fn receive(&mut self, queue: &ModelQueue, who: Who) -> Vec<Delivered> {
         let most = usize::try_from(1 + self.scheduler.below(10)).unwrap_or(1);
-        let batch = queue.receive(most);
+        let mut batch = queue.receive(most);
+        if self.setup.formats {
+            let known = self.containers.get(&who).map_or(FORMAT, |container| container.format);
+            batch.iter_mut().for_each(|delivered| self.read_by(who, known, delivered));
+        }
+        self.oracle.expired(&queue.take_expired(), &self.scheduler);
         for delivered in &batch {
             let about = format!("{} for {who}", delivered.message_id);
             let outcome = format!("{} the {}. time", delivered.receipt, delivered.receives);
@@ -84,12 +93,29 @@ impl SimWorld {
         batch
     }
 
+    /// A version that knows a message's format reads it as its own: it is the same code as every other version here. One that
+    /// does not must leave it.
+    fn read_by(&mut self, who: Who, known: u32, delivered: &mut Delivered) {
+        let Ok(event) = serde_json::from_str::<Event>(&delivered.body) else { return };
+        if event.format > known {
+            self.too_new.insert((who, delivered.receipt.clone()));
+        } else {
+            let event = Event { format: event.format.min(FORMAT), ..event };
+            delivered.body = serde_json::to_string(&event).expect("an event is JSON");
+        }
+    }
+
     /// Deletes what was not kept. A delete that is lost is a duplicate delivery.
-    pub(crate) fn delete(&mut self, queue: &ModelQueue, batch: Vec<Delivered>, kept: &[String]) {
+    pub(crate) fn delete(&mut self, queue: &ModelQueue, who: Who, batch: Vec<Delivered>, kept: &[String]) {
         for delivered in batch.iter().filter(|delivered| !kept.contains(&delivered.message_id)) {
             if !self.scheduler.healed() && self.scheduler.happens(LOST_DELETES) {
                 self.scheduler.note(Who::Cloud, "delete", &delivered.message_id, "lost", None);
                 continue;
+            }
+            if self.too_new.contains(&(who, delivered.receipt.clone())) {
+                let seen =
+                    format!("{} is of a newer format, and an older version has it deleted", delivered.message_id);
+                self.scheduler.violated(BrokenInvariant { invariant: NEWER_KEPT, seen });
             }
             self.scheduler.note(Who::Cloud, "delete", &delivered.message_id, &delivered.receipt, None);
             queue.delete(&delivered.receipt);

@@ -33,7 +33,7 @@ impl SimWorld {
         let answer = HumanAnswer { question: Question { hash, ..question }.to_value(), yes: approves };
         let post = scenario.post(flow, FIRST_PRESS + self.setup.senders.len() as u64, 0, Some(&answer));
         let again_after = if self.scheduler.happens(0.3) { vec![Duration::from_secs(3)] } else { Vec::new() };
-        self.setup.senders.push(Sender { posts: vec![post], first_at: Duration::ZERO, again_after });
+        self.setup.senders.push(Sender::of(vec![post], Duration::ZERO, again_after));
         self.post(self.setup.senders.len() - 1);
     }
 

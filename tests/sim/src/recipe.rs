@@ -91,7 +91,7 @@ impl EventRecipe {
                 *place = value;
             }
         }
-        let named = source.type_at.of(&body).is_some();
+        let named = source.type_of(&body).is_some();
         let keyed = flow.key.header == Header::Required;
         EventPost {
             source: flow.on.source.clone(),

@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use shared::base::time::Timestamp;
 
-use crate::faults::{FaultPlan, FaultProfile};
+use crate::faults::{FaultPlan, FaultProfile, LAST_HEALING};
+use crate::lane::{SCHEDULED_EVERY, WOKEN_EVERY};
 use crate::mutation::Mutation;
 use crate::operators::OperatorShift;
-use crate::partner::OpeningConduct;
+use crate::partner::{OpeningConduct, PartnerOutage};
 use crate::scenario::{FlowsVersion, Scenario, ScenarioError};
 use crate::senders::Sender;
+use crate::stores::Stores;
 use crate::timeline::Timeline;
 use crate::world::SimWorld;
 
@@ -48,6 +51,8 @@ pub struct RunSetup {
     pub versions: Vec<FlowsVersion>,
     /// Whether the newest version's code writes rows in a format that the one before leaves alone.
     pub formats: bool,
+    /// Whether the newest version is rolled back at last, and for good.
+    pub ends_back: bool,
     pub(crate) senders: Vec<Sender>,
     /// What every choice within the run is drawn from.
     pub seed: u64,
@@ -57,27 +62,41 @@ pub struct RunSetup {
     pub profile: FaultProfile,
     /// How partners behave when the run starts.
     pub opening: Option<OpeningConduct>,
-    /// The integrations whose partners never answer, and never recover.
-    pub hanging: BTreeSet<String>,
+    /// When which partners are down, and how.
+    pub outages: Vec<PartnerOutage>,
+    /// What operators ask for at which moments, as the replay function takes it.
+    pub orders: Vec<(Duration, Value)>,
     /// How many operators are at work.
     pub operators: usize,
     /// What the operators do.
     pub shift: OperatorShift,
     /// How often the schedule comes, until all is at rest.
     pub schedules: u32,
+    /// How often what comes again and again comes.
+    pub pace: Pace,
     /// How many containers each function has.
     pub containers: usize,
     /// How long a mapping takes to notice a message, at most.
     pub slack: Duration,
     /// How often the queue delivers a message before it gives up.
     pub max_receives: usize,
-    /// How long after the last fault everything is at rest. It has to be longer than a flow tries.
+    /// What queues and tables bear, and what is wrong with single items.
+    pub stores: Stores,
+    /// How long after the last fault and the last event everything is at rest. It has to be longer than a flow tries.
     pub rest_within: Duration,
     /// What is done in another way than the product does it.
     pub mutation: Mutation,
 }
 
 impl RunSetup {
+    /// How long new things come about in this run: faults, events and their repetitions, deletions.
+    pub(crate) fn lasts(&self) -> Duration {
+        let posted = |sender: &Sender| sender.first_at + sender.again_after.iter().sum::<Duration>();
+        let posts = self.senders.iter().map(posted).max().unwrap_or_default();
+        let deletions = self.stores.deletions.iter().map(|(at, _)| *at).max().unwrap_or_default();
+        posts.max(deletions).max(LAST_HEALING).max(self.profile.heals_after)
+    }
+
     /// Runs this to its end: until all is at rest, or an invariant is broken.
     pub fn run(self) -> RunReport {
         let mut world = SimWorld::new(self);
@@ -85,6 +104,37 @@ impl RunSetup {
         world.play();
         world.report()
     }
+}
+
+/// How often what comes again and again comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The longest time between two looks of an operator.
+    pub looks: Duration,
+    /// The longest time between two deliveries of something twice.
+    pub redeliveries: Duration,
+    /// The time between two runs of the schedule.
+    pub schedules: Duration,
+    /// The time between two ticks of the wakes.
+    pub wakes: Duration,
+}
+
+impl Pace {
+    /// As the template has it, and operators who look every few minutes.
+    pub const MINUTES: Pace = Pace {
+        looks: Duration::from_secs(400),
+        redeliveries: Duration::from_secs(20),
+        schedules: SCHEDULED_EVERY,
+        wakes: WOKEN_EVERY,
+    };
+
+    /// For runs of days: what comes every minute would be most of what happens.
+    pub(crate) const DAYS: Pace = Pace {
+        looks: Duration::from_secs(8 * 3600),
+        redeliveries: Duration::from_secs(4 * 3600),
+        schedules: Duration::from_secs(6 * 3600),
+        wakes: Duration::from_secs(900),
+    };
 }
 
 /// How a run went.

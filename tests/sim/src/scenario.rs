@@ -18,7 +18,7 @@ use crate::recipe::{EventNumbers, EventPost, EventRecipe, FieldValue, HumanAnswe
 pub struct Scenario {
     /// The flows that are deployed first. A second version is deployed while events are on their way.
     pub versions: Vec<FlowsVersion>,
-    /// How events are made, by the name of their flow in the first version. A flow without a recipe has no events.
+    /// How events are made, by the name of their flow in any version. A flow without a recipe has no events.
     pub events: BTreeMap<String, EventRecipe>,
     /// What partners list when they are asked what they did, by integration: for lookups that read a list by an
     /// expression. Every other lookup finds its call where its pointers say.
@@ -64,6 +64,8 @@ pub struct Listing {
 pub enum ListedField {
     /// What the form that was sent says under this name.
     Sent(String),
+    /// What the form that was sent says under this name in JSON, as JSON.
+    SentJson(String),
     /// When the partner did it, in RFC 3339.
     At,
     /// The partner's id of it.
@@ -94,7 +96,7 @@ pub enum ScenarioError {
     #[error("no flow has a recipe for its events")]
     NoEvents,
     /// A recipe stands for a flow that is not there.
-    #[error("there is a recipe for the flow `{0}`, which the first version does not have")]
+    #[error("there is a recipe for the flow `{0}`, which no version has")]
     UnknownFlow(String),
     /// A recipe changes what its payload does not have.
     #[error("the recipe of `{flow}` fills `{pointer}`, and its payload has nothing there")]
@@ -128,7 +130,9 @@ pub enum ScenarioError {
 impl Scenario {
     /// Refuses what cannot be run.
     pub(crate) fn check(&self) -> Result<(), ScenarioError> {
-        let first = self.versions.first().ok_or(ScenarioError::NoVersion)?;
+        if self.versions.is_empty() {
+            return Err(ScenarioError::NoVersion);
+        }
         if self.events.is_empty() {
             return Err(ScenarioError::NoEvents);
         }
@@ -136,7 +140,7 @@ impl Scenario {
             return Err(ScenarioError::NoEntities);
         }
         for (flow, recipe) in &self.events {
-            if first.flows.flow(flow).is_none() {
+            if self.versions.iter().all(|version| version.flows.flow(flow).is_none()) {
                 return Err(ScenarioError::UnknownFlow(flow.clone()));
             }
             check_recipe(flow, recipe)?;
@@ -153,7 +157,13 @@ impl Scenario {
 
     /// The flows that events are made for, by name.
     pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
-        self.versions[0].flows.all().filter(|flow| self.events.contains_key(&flow.name))
+        self.flows_of(&self.versions)
+    }
+
+    /// The flows of these versions that events are made for, by name, as the first of them has each.
+    pub(crate) fn flows_of<'s>(&'s self, versions: &'s [FlowsVersion]) -> impl Iterator<Item = &'s Flow> {
+        let first_of = |name: &str| versions.iter().find_map(|version| version.flows.flow(name));
+        self.events.keys().filter_map(move |name| first_of(name))
     }
 
     /// An event of a flow, as its sender posts it.
@@ -172,7 +182,8 @@ impl Scenario {
     }
 
     fn variant(&self, flow: &Flow, numbers: EventNumbers<'_>) -> EventPost {
-        let source = self.versions[0].flows.source(&flow.on.source).expect("flows name sources that are there");
+        let source = self.versions.iter().find_map(|version| version.flows.source(&flow.on.source));
+        let source = source.expect("flows name sources that are there");
         self.events[&flow.name].post(flow, source, &numbers)
     }
 
@@ -189,7 +200,7 @@ impl Scenario {
 }
 
 impl KnownContact {
-    fn upsert(&self) -> Result<ContactUpsert, BadContact> {
+    pub(crate) fn upsert(&self) -> Result<ContactUpsert, BadContact> {
         ContactUpsert::new(&self.tenant, &self.email, &self.fields)
     }
 }

@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use shared::base::id::EventId;
 use shared::base::machine::{Chance, Clock};
 use shared::base::time::Timestamp;
 use shared::model::{ModelChance, ModelClock};
 
 use crate::faults::{Fault, RunFaults};
+use crate::ports::short;
 use crate::run::BrokenInvariant;
+use crate::stores::{FaultyItem, FaultyItems, ItemCall, ItemFault};
 use crate::timeline::{Timeline, Who};
 
 /// What the agenda holds: something that happens at its time, or as soon after as chance has it.
@@ -36,6 +39,8 @@ pub(crate) enum Actor {
     Letters,
     /// An operator works on what is parked.
     Operator(usize),
+    /// An operator asks for what is to be done at this moment.
+    Order(usize),
     /// The schedule comes.
     Schedule,
     /// Waiting events are woken.
@@ -48,6 +53,8 @@ pub(crate) enum Actor {
     Deploy,
     /// The queue delivers something twice.
     Redelivery,
+    /// The table deletes what has expired, for the so manieth time.
+    Expiry(usize),
 }
 
 /// One run's clock, chance, agenda and timeline.
@@ -55,11 +62,13 @@ pub(crate) struct Scheduler {
     pub(crate) clock: ModelClock,
     starts_at: Timestamp,
     chance: ModelChance,
+    /// Whether nothing is left to chance: what is due first comes first, and takes no longer than it must.
+    in_order: bool,
     state: Mutex<State>,
 }
 
 struct State {
-    agenda: Vec<(Timestamp, u64, Due)>,
+    agenda: BTreeMap<(Timestamp, u64), Due>,
     last: u64,
     points: BTreeMap<u64, Waker>,
     owners: BTreeMap<u64, Who>,
@@ -67,14 +76,18 @@ struct State {
     crashed: Vec<Who>,
     stalled: BTreeSet<Who>,
     faults: RunFaults,
+    items: FaultyItems,
     timeline: Timeline,
+    keeps_timeline: bool,
+    /// The calls of ports, in order, where that is asked for: the functions, and the calls' names.
+    port_calls: Vec<(&'static str, &'static str)>,
     violation: Option<BrokenInvariant>,
 }
 
 impl Scheduler {
-    pub(crate) fn new(seed: u64, starts_at: Timestamp, faults: RunFaults) -> Arc<Self> {
+    pub(crate) fn new(seed: u64, starts_at: Timestamp, faults: RunFaults, faulty: Option<FaultyItem>) -> Arc<Self> {
         let state = State {
-            agenda: Vec::new(),
+            agenda: BTreeMap::new(),
             last: 0,
             points: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -82,11 +95,20 @@ impl Scheduler {
             crashed: Vec::new(),
             stalled: BTreeSet::new(),
             faults,
+            items: FaultyItems::new(faulty),
             timeline: Timeline::default(),
+            keeps_timeline: true,
+            port_calls: Vec::new(),
             violation: None,
         };
         let (clock, chance) = (ModelClock::at(starts_at), ModelChance::seeded(seed));
-        Arc::new(Scheduler { clock, starts_at, chance, state: Mutex::new(state) })
+        Arc::new(Scheduler { clock, starts_at, chance, in_order: false, state: Mutex::new(state) })
+    }
+
+    /// A run in which nothing is left to chance.
+    pub(crate) fn in_order(starts_at: Timestamp, faults: RunFaults) -> Arc<Self> {
+        let scheduler = Scheduler::new(0, starts_at, faults, None);
+        Arc::new(Scheduler { in_order: true, ..Arc::into_inner(scheduler).expect("it was just made") })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -97,6 +119,11 @@ impl Scheduler {
         self.clock.now()
     }
 
+    /// When the run began.
+    pub(crate) fn starts_at(&self) -> Timestamp {
+        self.starts_at
+    }
+
     /// How long the run takes so far.
     pub(crate) fn elapsed(&self) -> Duration {
         self.now().since(self.starts_at)
@@ -104,12 +131,15 @@ impl Scheduler {
 
     /// A number below `end`, by chance.
     pub(crate) fn below(&self, end: u64) -> u64 {
+        if self.in_order {
+            return 0;
+        }
         self.chance.bits() % end.max(1)
     }
 
     /// Whether something of this probability happens.
     pub(crate) fn happens(&self, probability: f64) -> bool {
-        self.chance.unit() < probability
+        !self.in_order && self.chance.unit() < probability
     }
 
     /// A time between these, by chance.
@@ -129,20 +159,24 @@ impl Scheduler {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
-        state.agenda.push((at, number, due));
+        state.agenda.insert((at, number), due);
     }
 
     /// Takes one of the things that are due from the agenda, letting time pass if nothing is.
     pub(crate) fn next(&self) -> Option<Due> {
-        let earliest = self.state().agenda.iter().map(|(at, ..)| *at).min()?;
+        let earliest = self.next_at()?;
         self.clock.advance(earliest.since(self.now()));
-        let now = self.now();
-        let due: Vec<usize> = {
-            let state = self.state();
-            state.agenda.iter().enumerate().filter(|(_, (at, ..))| *at <= now).map(|(index, _)| index).collect()
-        };
-        let chosen = due[usize::try_from(self.below(due.len() as u64)).unwrap_or_default()];
-        Some(self.state().agenda.remove(chosen).2)
+        let due = (Timestamp::from_millis(i64::MIN), 0)..=(self.now(), u64::MAX);
+        let number = self.state().agenda.range(due.clone()).count();
+        let chosen = usize::try_from(self.below(number as u64)).unwrap_or_default();
+        let mut state = self.state();
+        let key = *state.agenda.range(due).nth(chosen)?.0;
+        state.agenda.remove(&key)
+    }
+
+    /// When the next thing on the agenda is due.
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
+        self.state().agenda.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// Lets a call go on. Says whose it is, unless it is gone.
@@ -161,10 +195,35 @@ impl Scheduler {
         WaitForTurn { scheduler: Arc::clone(self), who, delay, point: None }
     }
 
-    /// What goes wrong with a call, if anything does.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    /// What goes wrong with a call of a container, if anything does.
+    pub(crate) fn fault(&self, who: Who, call: &'static str) -> Option<Fault> {
         let elapsed = self.elapsed();
-        self.state().faults.draw(elapsed, &self.chance)
+        let mut state = self.state();
+        if self.in_order && state.keeps_timeline {
+            state.port_calls.push((who.function(), call));
+        }
+        state.faults.draw(elapsed, &self.chance, who, call)
+    }
+
+    /// What is wrong with the item that a call is about.
+    pub(crate) fn item_fault(&self, call: &ItemCall) -> Option<ItemFault> {
+        let now = self.now();
+        self.state().items.asked(call, now)
+    }
+
+    /// Whether something is wrong for good with the row of this event.
+    pub(crate) fn is_broken(&self, event: &EventId) -> bool {
+        self.state().items.is_broken(short(event.as_str()))
+    }
+
+    /// The short id of the event with whose row something is wrong for good, if it is so already.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.state().items.broken()
+    }
+
+    /// Whether the row of this event can never be read again.
+    pub(crate) fn is_unreadable(&self, event: &EventId) -> bool {
+        self.state().items.is_unreadable(short(event.as_str()))
     }
 
     /// Whether the faults are over.
@@ -206,7 +265,20 @@ impl Scheduler {
     /// Writes a line of the timeline.
     pub(crate) fn note(&self, who: Who, call: &'static str, about: &str, outcome: &str, fault: Option<Fault>) {
         let at = self.elapsed();
-        self.state().timeline.push(at, who, call, about, outcome, fault);
+        let mut state = self.state();
+        if state.keeps_timeline {
+            state.timeline.push(at, who, call, about, outcome, fault);
+        }
+    }
+
+    /// The calls of ports so far, in order.
+    pub(crate) fn port_calls(&self) -> Vec<(&'static str, &'static str)> {
+        self.state().port_calls.clone()
+    }
+
+    /// Whether lines of the timeline are kept.
+    pub(crate) fn keep_timeline(&self, keeps: bool) {
+        self.state().keeps_timeline = keeps;
     }
 
     /// Reports a violated invariant. The first one ends the run.
@@ -266,7 +338,7 @@ impl Scheduler {
         let point = state.last;
         state.points.insert(point, waker);
         state.owners.insert(point, who);
-        state.agenda.push((at, point, Due::Resume(point)));
+        state.agenda.insert((at, point), Due::Resume(point));
         point
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use intake::{Receipt, Rejection, accept};
+use intake::{Accepted, Rejection, accept};
 use serde_json::Value;
-use shared::arrival::delivery::Delivery;
-use shared::arrival::signature::{Secret, sign};
+use shared::arrival::delivery::{Called, Delivery};
+use shared::arrival::signature::{Secret, new_secret, sign};
 use shared::base::time::Timestamp;
 use shared::base::trace::Trace;
-use shared::flows::Flows;
+use shared::flows::{Flows, Scheme};
 use shared::operate::metric::WorkUnit;
 
 use crate::containers::{INTAKE_TIMEOUT, InvocationEnd, LoadedFunction};
@@ -18,7 +18,13 @@ use crate::scheduler::Actor;
 use crate::timeline::Who;
 use crate::world::SimWorld;
 
-pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+/// What the secret of every sender is made of.
+const KEY: [u8; 32] = *b"32 bytes that every sender knows";
+
+/// The secret of a sender in this scheme: of one with public keys, the private one.
+pub(crate) fn senders_secret(scheme: &Scheme) -> Secret {
+    new_secret(scheme, &KEY)
+}
 
 /// A sender of one event.
 #[derive(Clone, Debug)]
@@ -28,10 +34,27 @@ pub(crate) struct Sender {
     pub(crate) first_at: Duration,
     /// When it posts again, although it was told that we have it.
     pub(crate) again_after: Vec<Duration>,
+    /// How often it was told nothing good. It asks more and more seldom.
+    pub(crate) unanswered: u32,
+    /// When it posted last.
+    pub(crate) posted_at: Timestamp,
+}
+
+impl Sender {
+    pub(crate) fn of(posts: Vec<EventPost>, first_at: Duration, again_after: Vec<Duration>) -> Self {
+        Sender { posts, first_at, again_after, unanswered: 0, posted_at: Timestamp::from_secs(0) }
+    }
 }
 
 /// How often an answer does not reach its sender.
 const LOST_ANSWERS: f64 = 0.03;
+
+/// After so many answers that were none a sender gives up: that takes it some five hours, and longer than any run needs to
+/// heal.
+const PATIENCE: u32 = 40;
+
+/// The longest body that the intake surely takes.
+const LONGEST_KEPT: usize = 240 * 1024;
 
 /// The name of the invariant that a good event is taken sooner or later.
 pub(crate) const GOOD_EVENTS_TAKEN: &str = "good-events-taken";
@@ -47,6 +70,7 @@ impl SimWorld {
         let delivery = signed(post, &self.setup.versions[0].flows, self.scheduler.now());
         let trace = trace(number);
         self.oracle.posted(post, &trace.id(), self.scheduler.now());
+        self.setup.senders[number].posted_at = self.scheduler.now();
         self.scheduler.note(Who::Sender(number), "post", &who.to_string(), "", None);
         let work = async move {
             let now = intake.clock.now();
@@ -58,14 +82,20 @@ impl SimWorld {
         self.invoke(who, INTAKE_TIMEOUT, Some(Actor::Sender(number)), work);
     }
 
-    pub(crate) fn answered(&mut self, number: usize, answer: Result<Receipt, Rejection>) {
+    pub(crate) fn answered(&mut self, number: usize, answer: Result<Accepted, Rejection>) {
         let heard = self.scheduler.healed() || !self.scheduler.happens(LOST_ANSWERS);
         match answer {
-            Ok(receipt) if heard => {
+            Ok(accepted) if heard && accepted.is_success() => {
+                self.setup.senders[number].unanswered = 0;
                 self.scheduler.note(Who::Sender(number), "hears", "", "202", None);
-                self.oracle.acknowledged(&receipt.id);
-                if let Err(violation) = self.oracle.told(&trace(number).id(), &receipt.id) {
-                    self.scheduler.violated(violation);
+                for receipt in accepted.receipts() {
+                    self.oracle.acknowledged(&receipt.id);
+                    let posted_at = self.setup.senders[number].posted_at;
+                    let told = self.oracle.told(&trace(number).id(), &receipt.id);
+                    let judged = told.and(self.oracle.is_not_of_an_ended_key(&receipt.id, posted_at));
+                    if let Err(violation) = judged {
+                        self.scheduler.violated(violation);
+                    }
                 }
                 if let Some(after) = self.setup.senders[number].again_after.pop() {
                     self.later(after, Actor::Sender(number));
@@ -73,12 +103,27 @@ impl SimWorld {
             }
             Ok(_) | Err(Rejection::Unavailable(_) | Rejection::Throttled(_)) => {
                 self.scheduler.note(Who::Sender(number), "hears", "", "nothing good", None);
+                let sender = &mut self.setup.senders[number];
+                sender.unanswered += 1;
+                if sender.unanswered > PATIENCE {
+                    return self.gave_up(number);
+                }
+                let longer = 1 << sender.unanswered.saturating_sub(4).min(7);
                 let again = self.scheduler.between(Duration::from_secs(1), Duration::from_secs(8));
-                self.later(again, Actor::Sender(number));
+                self.later(again * longer, Actor::Sender(number));
             }
-            // A version that does not have the flow takes none of its events. The one before may come back.
+            // A version that does not have the flow takes none of its events. The one before may come back, or the next one
+            // come: this sender asks again while they change.
             Err(Rejection::UnknownType) if !self.is_for_good(number) => {
                 self.scheduler.note(Who::Sender(number), "hears", "", "no such flow", None);
+                if !self.scheduler.healed() {
+                    let again = self.scheduler.between(Duration::from_secs(10), Duration::from_secs(120));
+                    self.later(again, Actor::Sender(number));
+                }
+            }
+            // What no queue can keep is rejected, with its place.
+            Err(Rejection::Invalid(_) | Rejection::TooLarge) if self.cannot_be_kept(number) => {
+                self.scheduler.note(Who::Sender(number), "hears", "", "it cannot be kept", None);
             }
             Err(rejection) => {
                 let seen = format!("sender-{number}: {rejection}");
@@ -89,11 +134,25 @@ impl SimWorld {
 }
 
 impl SimWorld {
+    /// A sender was told nothing good for hours. Its event is lost, unless its row is broken.
+    fn gave_up(&self, number: usize) {
+        if self.scheduler.broken().is_none() && self.setup.stores.faulty.is_none() {
+            let seen = format!("sender-{number} gave up: it was told nothing good {PATIENCE} times");
+            self.scheduler.violated(BrokenInvariant { invariant: GOOD_EVENTS_TAKEN, seen });
+        }
+    }
+
+    /// Whether what this sender posts is too large for a message, or has characters that the queue does not take.
+    fn cannot_be_kept(&self, number: usize) -> bool {
+        let text = self.setup.senders[number].posts[0].body.to_string();
+        text.len() > LONGEST_KEPT || text.contains("\\u00") || text.contains('\u{fffe}')
+    }
+
     /// Whether every version takes what this sender sends.
     fn is_for_good(&self, number: usize) -> bool {
         let post = &self.setup.senders[number].posts[0];
         let named = |flows: &Flows| {
-            let told = || flows.source(&post.source)?.type_at.of(&post.body)?.as_str();
+            let told = || flows.source(&post.source)?.type_of(&post.body);
             let event_type = post.event_type.as_deref().or_else(told);
             event_type.is_some_and(|event_type| flows.route(&post.source, event_type).is_some())
         };
@@ -114,11 +173,11 @@ fn signed(post: &EventPost, flows: &Flows, now: Timestamp) -> Delivery {
         Some(field) => ("application/x-www-form-urlencoded", form(field, &body)),
         None => ("application/json", body.to_string()),
     };
-    let signature = sign(&source.scheme, &Secret::new(SECRET), &delivery_id, now.secs(), body.as_bytes());
+    let signature = sign(&source.scheme, &senders_secret(&source.scheme), &delivery_id, now.secs(), body.as_bytes());
     let key = idempotency_key.map(|key| ("idempotency-key".to_owned(), key));
     let headers = signature.expect("a good secret").into_iter().chain(key);
     let headers = headers.chain([("content-type".to_owned(), content_type.to_owned())]).collect();
-    Delivery { source: name, event_type, headers, body: body.into_bytes() }
+    Delivery { source: name, event_type, headers, body: body.into_bytes(), called: Called::default() }
 }
 
 fn form(field: &str, body: &Value) -> String {

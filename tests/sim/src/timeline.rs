@@ -16,6 +16,18 @@ pub(crate) enum Who {
     Cloud,
 }
 
+impl Who {
+    /// The function that a container runs, or nothing for whoever is outside.
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Who::Intake(_) => "intake",
+            Who::Processor(_) => "processor",
+            Who::Replay(_) => "replay",
+            Who::Sender(_) | Who::Operator(_) | Who::Cloud => "",
+        }
+    }
+}
+
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

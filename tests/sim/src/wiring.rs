@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use intake::Intake;
 use processor::Processor;
-use replay::Replay;
+use replay::{Figures, Replay};
 use shared::arrival::secrets::CachedSecrets;
 use shared::arrival::window::Windows;
 use shared::base::document::DocumentStore;
@@ -30,7 +30,7 @@ use shared::operate::switchboard::{Board, Switchboard};
 
 use crate::containers::{LEASE, PROCESSOR_TIMEOUT};
 use crate::mutation::Mutation;
-use crate::partner::{OpeningConduct, Partner};
+use crate::partner::{OpeningConduct, Partner, PartnerOutage};
 use crate::ports::{
     Seat, SimBoard, SimFunctions, SimLedger, SimPartners, SimQueue, SimTables, SimWindows, SkewedClock,
 };
@@ -126,7 +126,7 @@ pub(crate) struct ContainerStart {
     pub(crate) skew_millis: i64,
     pub(crate) mood: f64,
     pub(crate) opening: Option<OpeningConduct>,
-    pub(crate) hanging: BTreeSet<String>,
+    pub(crate) outages: Arc<[PartnerOutage]>,
     pub(crate) mutation: Mutation,
 }
 
@@ -167,11 +167,12 @@ impl ContainerStart {
             flows: self.flow_names(),
         };
         let deduplication_id = self.mutation.deduplication_id;
-        let queue = SimQueue { seat: seat.clone(), queue: models.events.clone(), deduplication_id };
+        let format = self.format;
+        let queue = SimQueue { seat: seat.clone(), queue: models.events.clone(), deduplication_id, format };
         let tables = self.tables();
-        let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone(), deduplication_id };
+        let letters = SimQueue { seat: seat.clone(), queue: models.letters.clone(), deduplication_id, format };
         let (partner, mood, opening) = (Arc::clone(&models.partner), self.mood, self.opening);
-        let partners = SimPartners { seat: seat.clone(), partner, mood, opening, hanging: self.hanging.clone() };
+        let partners = SimPartners { seat: seat.clone(), partner, mood, opening, outages: Arc::clone(&self.outages) };
         let ports = ContainerPorts {
             admissions: Box::new(ledger.clone()),
             windows: Box::new(SimWindows { seat: seat.clone(), windows: models.windows.clone() }),
@@ -212,8 +213,10 @@ impl ContainerStart {
             queue: ports.queue,
             limiter: Limiter::new(ports.sender_limits),
             secrets: Box::new(CachedSecrets::new(self.tables(), self.clock())),
+            public_url: None,
             metrics: Box::new(ModelMetrics::default()),
             sampling: shared::operate::log::LogSampling::ALL,
+            spans: Box::new(None::<shared::model::ModelSpans>),
             clock: Box::new(self.clock()),
             chance: Box::new(self.seat.scheduler.new_chance()),
             flows: self.version.flows,
@@ -242,6 +245,7 @@ impl ContainerStart {
             contacts: ports.contacts,
             metrics: Box::new(ModelMetrics::default()),
             sampling: shared::operate::log::LogSampling::ALL,
+            spans: Box::new(None::<shared::model::ModelSpans>),
             latest: ports.latest,
             budgets: ports.budgets,
             gate: Gate::new(ports.partner_limits, ports.slots, ports.breakers, Box::new(chance.clone())),
@@ -264,12 +268,14 @@ impl ContainerStart {
             records: ports.records,
             lines: ports.lines,
             metrics: Box::new(ModelMetrics::default()),
+            figures: Figures::new(Box::new(ModelMetrics::default())),
             breakers: ports.breakers,
             queue: ports.queue,
             boards: ports.boards,
             latest: ports.latest,
             windows: ports.windows,
             contacts: ports.contacts,
+            spans: Box::new(None::<shared::model::ModelSpans>),
             batches: ports.batches,
             ticks: ports.ticks,
             visibility: ports.letters,

@@ -4,26 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::arrival::signature::receivers_secret;
 use shared::base::format::FORMAT;
 use shared::base::time::Timestamp;
-use shared::flows::Flows;
+use shared::flows::{Flows, Scheme};
 use shared::model::{
     ModelBudgets, ModelCaps, ModelDocument, ModelLatest, ModelLedger, ModelLimits, ModelPressure, ModelQueue,
-    ModelSecrets, ModelTokens, ModelWindows,
+    ModelSecrets, ModelTokens, ModelWindows, QueueLimits,
 };
 
 use crate::containers::{Container, Invocation, InvocationEnd, LoadedFunction, VISIBILITY};
-use crate::faults::{LAST_HEALING, RunFaults};
-use crate::lane::SCHEDULED_EVERY;
+use crate::faults::RunFaults;
 use crate::operators::SimOperator;
 use crate::oracle::{Oracle, REST};
 use crate::partner::Partner;
 use crate::ports::Seat;
 use crate::run::{BrokenInvariant, RunReport, RunSetup};
 use crate::scheduler::{Actor, Due, Scheduler};
-use crate::senders::SECRET;
+use crate::senders::senders_secret;
 use crate::timeline::Who;
 use crate::wiring::{ContainerStart, Models};
+
+/// How much longer dead letters are kept than events, at least.
+const LETTERS_LONGER: u32 = 3;
 
 /// A run under way.
 pub(crate) struct SimWorld {
@@ -32,9 +35,11 @@ pub(crate) struct SimWorld {
     pub(crate) models: Models,
     pub(crate) setup: RunSetup,
     pub(crate) operators: Vec<SimOperator>,
-    containers: BTreeMap<Who, Container>,
+    pub(crate) containers: BTreeMap<Who, Container>,
+    /// The messages that are in the hands of a version which does not know their format: their containers, and receipts.
+    pub(crate) too_new: BTreeSet<(Who, String)>,
     /// Which version of the flows new containers have.
-    deployed: usize,
+    pub(crate) deployed: usize,
     invocations: u64,
     /// How many batches of events were handled.
     pub(crate) batches: usize,
@@ -44,13 +49,17 @@ pub(crate) struct SimWorld {
     pub(crate) wakes_later: bool,
     /// When the queue of events and that of dead letters are polled next.
     polls: [Option<Timestamp>; 2],
+    /// Whether the index of lists may show what was.
+    lags: bool,
 }
 
 impl SimWorld {
     pub(crate) fn new(setup: RunSetup) -> Self {
         let faults = RunFaults::new(setup.plan.clone(), setup.profile.clone());
-        let scheduler = Scheduler::new(setup.seed, setup.scenario.starts_at, faults);
-        let letters = ModelQueue::new(scheduler.clock.clone(), VISIBILITY);
+        let scheduler = Scheduler::new(setup.seed, setup.scenario.starts_at, faults, setup.stores.faulty);
+        let limits = setup.stores.queue;
+        let letters = QueueLimits { retention: LETTERS_LONGER * limits.retention, ..limits };
+        let letters = ModelQueue::new(scheduler.clock.clone(), VISIBILITY).with_limits(letters);
         let versions: Vec<Flows> = setup.versions.iter().map(|version| version.flows.clone()).collect();
         let ledger = ModelLedger::default();
         let models = Models {
@@ -59,7 +68,8 @@ impl SimWorld {
             ledger,
             windows: ModelWindows::default(),
             events: ModelQueue::new(scheduler.clock.clone(), VISIBILITY)
-                .redrive_to(letters.clone(), setup.max_receives),
+                .redrive_to(letters.clone(), setup.max_receives)
+                .with_limits(limits),
             letters,
             limits: ModelLimits::default(),
             pressure: ModelPressure::default(),
@@ -71,10 +81,19 @@ impl SimWorld {
             secrets: secrets(&versions),
             partner: Partner::new(versions.clone(), setup.scenario.listings.clone()),
         };
-        let oracle = Oracle::new(models.ledger.clone(), models.contacts.clone(), models.latest.clone(), versions);
+        models.ledger.lag(setup.stores.lag, scheduler.new_chance());
+        models.ledger.limit_rows(setup.stores.largest_row);
+        let oracle = Oracle::new(
+            models.ledger.clone(),
+            Arc::clone(&models.partner),
+            models.contacts.clone(),
+            models.latest.clone(),
+            versions,
+            setup.stores.lag > 0.0,
+        );
         // One more closes: it comes at the end.
         let operators = (0..=setup.operators).map(|_| SimOperator::default()).collect();
-        let (containers, polls) = (BTreeMap::new(), [None; 2]);
+        let (containers, too_new, polls) = (BTreeMap::new(), BTreeSet::new(), [None; 2]);
         let (deployed, invocations, batches, schedules) = (0, 0, 0, 0);
         SimWorld {
             scheduler,
@@ -83,12 +102,14 @@ impl SimWorld {
             setup,
             operators,
             containers,
+            too_new,
             deployed,
             invocations,
             batches,
             schedules,
             wakes_later: false,
             polls,
+            lags: true,
         }
     }
 
@@ -102,12 +123,21 @@ impl SimWorld {
         for sender in 0..self.setup.senders.len() {
             self.later(self.setup.senders[sender].first_at, Actor::Sender(sender));
         }
+        for (number, (at, _)) in self.setup.orders.iter().enumerate() {
+            self.later(*at, Actor::Order(number));
+        }
         for operator in 0..self.setup.operators {
             let first = self.scheduler.between(Duration::from_secs(10), Duration::from_secs(300));
             self.later(first, Actor::Operator(operator));
         }
         if self.setup.schedules > 0 {
-            self.later(SCHEDULED_EVERY, Actor::Schedule);
+            self.later(self.setup.pace.schedules, Actor::Schedule);
+        }
+        for (number, (at, _)) in self.setup.stores.deletions.iter().enumerate() {
+            self.later(*at, Actor::Expiry(number));
+        }
+        if self.setup.ends_back {
+            self.later(self.setup.profile.heals_after + Duration::from_secs(1), Actor::Deploy);
         }
         if self.setup.versions.len() > 1 {
             let at = self.scheduler.between(Duration::ZERO, Duration::from_secs(120));
@@ -124,8 +154,9 @@ impl SimWorld {
 
     /// One step after the other, until nothing is on the agenda.
     pub(crate) fn play(&mut self) {
-        let end = self.setup.scenario.starts_at + LAST_HEALING + self.setup.rest_within;
+        let end = self.setup.scenario.starts_at + self.setup.lasts() + self.setup.rest_within;
         while self.scheduler.violation().is_none() {
+            self.heal_index();
             self.poll_later();
             self.wake_later();
             let Some(due) = self.scheduler.next() else {
@@ -141,7 +172,7 @@ impl SimWorld {
                 Due::Resume(point) => self.go_on(point),
                 Due::Land(land) => {
                     land();
-                    self.oracle.observe(&self.scheduler, true);
+                    self.oracle.observe(&self.scheduler, None);
                 }
                 Due::Act(actor) => self.act(actor),
             }
@@ -151,10 +182,18 @@ impl SimWorld {
         }
     }
 
+    /// Once all is healed, the index shows what is.
+    fn heal_index(&mut self) {
+        if self.lags && self.scheduler.healed() {
+            self.lags = false;
+            self.models.ledger.lag(0.0, self.scheduler.new_chance());
+        }
+    }
+
     /// How the run went. Once all is at rest, the oracle judges the end.
     pub(crate) fn report(self) -> RunReport {
         if self.scheduler.violation().is_none()
-            && let Err(violation) = self.oracle.judge_the_end(&self.models.partner)
+            && let Err(violation) = self.oracle.judge_the_end(&self.models.partner, &self.scheduler)
         {
             self.scheduler.violated(violation);
         }
@@ -179,6 +218,7 @@ impl SimWorld {
         match actor {
             Actor::Sender(sender) => self.post(sender),
             Actor::Operator(operator) => self.operate(operator),
+            Actor::Order(number) => self.order(number),
             Actor::Press(question) => self.press(question),
             Actor::Schedule => self.run_the_schedule(),
             Actor::Wake => self.wake(),
@@ -186,6 +226,7 @@ impl SimWorld {
             Actor::Letters => self.receive_letters(),
             Actor::Deploy => self.deploy(),
             Actor::Redelivery => self.redeliver(),
+            Actor::Expiry(number) => self.delete_expired(number),
             Actor::Platform(who, number) => {
                 let running = self.containers.get(&who).and_then(|container| container.busy.as_ref());
                 if running.is_some_and(|invocation| invocation.number == number) {
@@ -194,33 +235,6 @@ impl SimWorld {
                 }
             }
         }
-    }
-
-    /// The next version is deployed, or rolled back: containers that start from here on have it. In the end the newest
-    /// one is there, for only that one may go on with what it wrote.
-    fn deploy(&mut self) {
-        let newest = self.setup.versions.len() - 1;
-        let rolled_back = self.deployed == newest;
-        self.deployed = if rolled_back { 0 } else { newest };
-        let what = if rolled_back { "the version before" } else { "the next version" };
-        self.scheduler.note(Who::Cloud, "deploy", "", what, None);
-        if rolled_back || (!self.scheduler.healed() && self.scheduler.happens(0.5)) {
-            let next = self.scheduler.between(Duration::from_secs(5), Duration::from_secs(600));
-            self.later(next, Actor::Deploy);
-        }
-    }
-
-    fn redeliver(&mut self) {
-        if self.scheduler.healed() {
-            return;
-        }
-        if self.scheduler.happens(self.setup.profile.redelivery) {
-            self.models.events.deliver_again();
-            self.models.letters.deliver_again();
-            self.scheduler.note(Who::Cloud, "redelivery", "", "a group in flight of each queue", None);
-        }
-        let next = self.scheduler.between(Duration::from_millis(50), Duration::from_secs(20));
-        self.later(next, Actor::Redelivery);
     }
 
     /// Puts the next poll of each queue on the agenda, when there is something to receive before it.
@@ -285,24 +299,24 @@ impl SimWorld {
     fn poll(&mut self, who: Who) {
         let container = self.containers.get_mut(&who).expect("a container");
         let ended = container.busy.as_mut().and_then(Invocation::go_on);
-        self.oracle.observe(&self.scheduler, self.scheduler.is_stalled(who));
+        self.oracle.observe(&self.scheduler, Some(who));
         if let Some(ended) = ended {
             container.busy = None;
             self.scheduler.stall(who, false);
             if self.scheduler.happens(0.2) {
                 self.start(who);
             }
-            self.ended(ended);
+            self.ended(who, ended);
         }
     }
 
-    fn ended(&mut self, ended: InvocationEnd) {
+    fn ended(&mut self, who: Who, ended: InvocationEnd) {
         match ended {
             InvocationEnd::Answered(sender, answer) => self.answered(sender, answer),
             InvocationEnd::Operated(operator, operation, answer) => self.operated(operator, operation, answer),
             InvocationEnd::Scheduled(answer) => self.was_scheduled(&answer),
-            InvocationEnd::Processed(batch, kept) => self.delete(&self.models.events.clone(), batch, &kept),
-            InvocationEnd::Parked(batch, kept) => self.delete(&self.models.letters.clone(), batch, &kept),
+            InvocationEnd::Processed(batch, kept) => self.delete(&self.models.events.clone(), who, batch, &kept),
+            InvocationEnd::Parked(batch, kept) => self.delete(&self.models.letters.clone(), who, batch, &kept),
         }
     }
 
@@ -317,19 +331,25 @@ impl SimWorld {
         self.start(who);
     }
 
+    /// Whether the newest of several versions is deployed.
+    fn is_newest(&self) -> bool {
+        self.deployed > 0 && self.deployed + 1 == self.setup.versions.len()
+    }
+
     fn start(&mut self, who: Who) {
         self.oracle.started(who);
         let skew = i64::try_from(self.setup.profile.skew.as_millis()).unwrap_or_default();
         let skew_millis = i64::try_from(self.scheduler.below(2 * skew.unsigned_abs() + 1)).unwrap_or_default() - skew;
+        let format = FORMAT + u32::from(self.is_newest() && self.setup.formats);
         let start = ContainerStart {
             seat: Seat { scheduler: Arc::clone(&self.scheduler), oracle: Arc::clone(&self.oracle), who },
             models: self.models.clone(),
             version: self.setup.versions[self.deployed].clone(),
-            format: FORMAT + u32::from(self.deployed > 0 && self.setup.formats),
+            format,
             skew_millis,
             mood: self.setup.profile.partner,
             opening: self.setup.opening,
-            hanging: self.setup.hanging.clone(),
+            outages: self.setup.outages.clone().into(),
             mutation: self.setup.mutation,
         };
         let function = match who {
@@ -337,17 +357,22 @@ impl SimWorld {
             Who::Processor(_) => LoadedFunction::Processor(Arc::new(start.processor())),
             _ => LoadedFunction::Replay(Arc::new(start.replay())),
         };
-        self.containers.insert(who, Container { function, busy: None });
+        self.containers.insert(who, Container { function, format, busy: None });
     }
 }
 
 /// What every sender and every partner of any version is known by.
-fn secrets(versions: &[Flows]) -> ModelSecrets {
+pub(crate) fn secrets(versions: &[Flows]) -> ModelSecrets {
     let secrets = ModelSecrets::default();
-    let sources: BTreeSet<&str> = versions.iter().flat_map(|flows| flows.sources().map(|(name, _)| name)).collect();
+    // Senders sign as the first version that has their source says.
+    let sources: BTreeMap<&str, &Scheme> =
+        versions.iter().rev().flat_map(Flows::sources).map(|(name, source)| (name, &source.scheme)).collect();
     let partners: BTreeSet<&str> =
         versions.iter().flat_map(|flows| flows.integrations().map(|(name, _)| name)).collect();
-    sources.iter().for_each(|source| secrets.put(&format!("sources/{source}"), SECRET));
+    for (source, scheme) in sources {
+        let kept = receivers_secret(scheme, &senders_secret(scheme)).expect("a private key has a public one");
+        secrets.put(&format!("sources/{source}"), kept.expose());
+    }
     partners.iter().for_each(|partner| secrets.put(&format!("integrations/{partner}"), "token"));
     secrets
 }

@@ -1,20 +1,24 @@
 //! Lines in the embedded metric format, made into series as CloudWatch does it: a line may have several directives, a
 //! directive several sets of dimensions, and a metric one number or an array of up to a hundred.
 //!
-//! The lines may be those of a case, or what a real run printed: nothing here knows the difference.
+//! The lines are those that a run printed.
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use shared::base::time::Timestamp;
 
-use super::series::{AlarmMetric, OURS, Store};
+use super::series::{AlarmMetric, Store};
 
 /// The most numbers that one line may have of one metric.
 const MOST: usize = 100;
 
-/// The series of lines. What is no line of this format is a log like others.
-pub(super) fn store<'l>(lines: impl IntoIterator<Item = &'l str>) -> Store {
+/// The series of lines, by the minute from this moment on. What is no line of this format is a log like others.
+pub(super) fn store<'l>(lines: impl IntoIterator<Item = &'l str>, from: Timestamp) -> Store {
     let mut store = Store::default();
     for line in lines.into_iter().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        let Some(minute) = line["_aws"]["Timestamp"].as_i64().map(|millis| millis.div_euclid(60_000)) else { continue };
+        let Some(minute) = line["_aws"]["Timestamp"].as_i64().map(|millis| (millis - from.millis()).div_euclid(60_000))
+        else {
+            continue;
+        };
         for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
             for (metric, samples) in metrics(&line, directive) {
                 store.put(metric, minute, samples);
@@ -59,46 +63,25 @@ fn numbers(value: &Value) -> Vec<f64> {
     numbers
 }
 
-/// The lines that a function would print for these samples of one of our metrics.
-pub(super) fn lines(metric: &AlarmMetric, minute: i64, samples: &[f64]) -> Vec<String> {
-    assert_eq!(metric.namespace, OURS, "our functions print our metrics only");
-    let keys: Vec<&String> = metric.dimensions.keys().collect();
-    let line = |samples: &[f64]| {
-        let directive = json!({"Namespace": OURS, "Dimensions": [keys], "Metrics": [{"Name": metric.name}]});
-        let mut line = json!({"_aws": {"Timestamp": minute * 60_000, "CloudWatchMetrics": [directive]}});
-        for (key, value) in &metric.dimensions {
-            line[key] = value.as_str().into();
-        }
-        line[&metric.name] = if let [one] = samples { json!(one) } else { json!(samples) };
-        line.to_string()
-    };
-    samples.chunks(MOST).map(line).collect()
-}
-
 #[test]
 fn a_line_becomes_each_of_its_metrics_under_each_set_of_dimensions() {
+    use serde_json::json;
+
+    use super::series::OURS;
+
     let line = json!({
-        "_aws": {"Timestamp": 125_000, "CloudWatchMetrics": [
+        "_aws": {"Timestamp": 185_000, "CloudWatchMetrics": [
             {"Namespace": OURS, "Dimensions": [["Source", "Reason"], ["Reason"], []], "Metrics": [{"Name": "Rejected"}]},
             {"Namespace": OURS, "Dimensions": [[]], "Metrics": [{"Name": "IntakeTime", "Unit": "Milliseconds"}]},
         ]},
         "Source": "web-forms", "Reason": "too-many", "Rejected": 1, "IntakeTime": [12, 30.5],
     });
     let text = line.to_string();
-    let store = store(["started", &text, &text]);
+    let store = store(["started", &text, &text], Timestamp::from_secs(60));
     assert_eq!(store.metrics().count(), 4);
     for metric in ["Rejected{Source=web-forms,Reason=too-many}", "Rejected{Reason=too-many}", "Rejected"] {
         assert_eq!(store.samples(&AlarmMetric::parse(metric), 2, 3), [1.0, 1.0], "{metric}");
     }
     assert_eq!(store.samples(&AlarmMetric::parse("IntakeTime"), 0, 9), [12.0, 30.5, 12.0, 30.5]);
     assert!(store.samples(&AlarmMetric::parse("IntakeTime"), 3, 9).is_empty());
-}
-
-#[test]
-fn a_case_is_read_back_from_its_lines() {
-    let metric = AlarmMetric::parse("PartnerLatency{Integration=crm}");
-    let samples: Vec<f64> = (0..250).map(f64::from).collect();
-    let lines = lines(&metric, 7, &samples);
-    assert_eq!(lines.len(), 3);
-    assert_eq!(store(lines.iter().map(String::as_str)).samples(&metric, 7, 8), samples);
 }

@@ -3,8 +3,8 @@
 //! A threshold is doubled and halved, so that no case is further from it than that. What counts the first of something
 //! has nothing below it, and is only doubled.
 
-use super::cases::{Cases, cases};
-use super::definition::{Alarm, QuerySource, alarms};
+use super::cases::Recorded;
+use super::definition::{Alarm, QuerySource};
 use super::insights;
 use super::math;
 
@@ -69,22 +69,22 @@ fn scale(alarm: &mut Alarm, query: usize, at: usize, number: f64) {
     }
 }
 
-fn survivors(name: &str, alarm: &Alarm, cases: &Cases) -> Vec<String> {
-    let survives = |(what, mutant): Mutant| cases.judge(&mutant).is_ok().then(|| format!("{name} with {what}"));
+/// A change that no run can show, and why: a breaker that opens defers the event that opened it, so that there are never
+/// fewer than two.
+const UNSEEN: [(&str, &str); 1] = [("BreakerOpen", "a doubled threshold")];
+
+/// How an alarm may be broken without a case that comes out otherwise; and what is said to be unseen, and is seen.
+pub(super) fn survivors(name: &str, alarm: &Alarm, recorded: &Recorded) -> Vec<String> {
+    let survives = |(what, mutant): Mutant| {
+        let (survives, unseen) = (recorded.judge(&mutant).is_ok(), UNSEEN.contains(&(name, &*what)));
+        (survives != unseen).then_some(what)
+    };
     mutants(alarm).into_iter().filter_map(survives).collect()
 }
 
 #[test]
-fn a_changed_alarm_would_be_seen() {
-    let alarms = alarms();
-    let survivors: Vec<String> =
-        cases().iter().flat_map(|(name, cases)| survivors(name, &alarms[name], cases)).collect();
-    assert!(survivors.is_empty(), "no case sees these:\n{}", survivors.join("\n"));
-}
-
-#[test]
 fn an_alarm_is_broken_in_each_way() {
-    let alarms = alarms();
+    let alarms = super::definition::alarms();
     let ways = |name: &str| mutants(&alarms[name]).into_iter().map(|(what, _)| what).collect::<Vec<_>>();
     assert_eq!(ways("DeadLetters"), ["a doubled threshold"]);
     assert_eq!(

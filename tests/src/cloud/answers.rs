@@ -2,9 +2,11 @@
 //! event that is parked an operator's act that ends it. The partner's own log says what really happened.
 
 use futures::future::join_all;
+use local::aws::Endpoint;
+use local::lambda::{InvocationOutcome, Lambda};
 use serde_json::{Value, json};
 
-use super::system::{System, eventually};
+use super::system::{System, eventually, variable};
 
 const GUARANTEES: [&str; 4] = ["none", "native", "idempotent", "lookup"];
 
@@ -46,6 +48,19 @@ impl DoubtfulEvent {
     async fn parked(&self, system: &System, reason: &str) {
         let line = system.until_parked(&self.id).await;
         assert_eq!((&line["reason"], &line["effect"]), (&json!(reason), &json!(self.effect)), "{line}");
+        if self.guarantee == "idempotent" {
+            self.planned_by_a_viewer().await;
+        }
+    }
+
+    /// Who may only look sees the plan of a replay, too: for that, the viewers' function reads what was applied last.
+    async fn planned_by_a_viewer(&self) {
+        let viewers = variable("LEDGERLINE_REPLAY_FUNCTION").replace("-replay", "-console");
+        let endpoint = Endpoint::of_environment().expect("make test names the emulator");
+        let plan = json!({"page": "plan", "id": self.id, "widgetContext": {"dashboardName": "view"}});
+        let shown = Lambda::new(endpoint, std::env::temp_dir()).invoke(&viewers, &plan).await.expect("it is invoked");
+        let InvocationOutcome::Answered(page) = shown else { panic!("not answered: {shown:?}") };
+        assert!(page.as_str().is_some_and(|page| page.contains(&self.effect)), "{page}");
     }
 
     /// An operator says what became of the effect, replays the event, and it succeeds.

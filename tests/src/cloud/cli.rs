@@ -12,7 +12,7 @@ use super::new_lead;
 use super::system::{System, eventually, variable};
 
 /// The command that was built beside this test.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let this = std::env::current_exe().expect("a test has a file");
     let built = this.ancestors().nth(2).expect("a folder of what was built").join("ledgerline");
     assert!(built.is_file(), "{} is not built: cargo build --workspace", built.display());

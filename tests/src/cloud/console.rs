@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
-use shared::adapters::aws::{DynamoLedger, aws};
+use serde_json::{Value, json};
+use shared::adapters::aws::DynamoLedger;
 use shared::base::time::Timestamp;
 use shared::ledger::Records;
 
 use super::browser::Browser;
 use super::system::{System, eventually, variable};
-use crate::fixtures::root;
+use crate::fixtures::{aws, root};
 use crate::memory::{HOSTILE, hostile};
 
 /// The console's address, as `make run` prints it.
@@ -74,6 +74,23 @@ async fn a_viewer_sees_the_same_without_a_button() {
     browser.until_text("main .history", "dead: terminal").await;
     let buttons = browser.run("return document.querySelectorAll('main cwdb-action[display=popup], main input').length");
     assert_eq!(buttons.await, 0);
+}
+
+/// From the lines that the functions print, over the metrics that are made of them, to what people see.
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn what_was_counted_is_told_by_status_and_drawn_by_the_console() {
+    let system = System::take().await;
+    system.dead_leads(422, 1).await;
+    eventually("the figures are read", async || {
+        let figures = system.operate(json!({"op": "status"})).await["figures"].clone();
+        if figures["attempts"]["p50"].is_number() { Ok(()) } else { Err(figures) }
+    })
+    .await;
+    let browser = console().await;
+    browser.until_text("main", "The last 3 hours, in steps of 5 minutes").await;
+    let told = browser.run("return document.querySelector('main').innerText.includes('cannot be drawn')").await;
+    assert_eq!(told, false);
 }
 
 #[tokio::test]

@@ -27,6 +27,15 @@ fn noon(now: i64) -> String {
     if offset >= 0 { format!("Etc/GMT-{offset}") } else { format!("Etc/GMT+{}", -offset) }
 }
 
+#[tokio::test]
+#[ignore = "needs the local cloud: make test"]
+async fn a_handshake_is_answered_to_whoever_has_its_token() {
+    let system = System::take().await;
+    let answer = system.handshake(None).await;
+    assert_eq!((answer.status, answer.body), (200, json!(1_158_201_444)));
+    assert_eq!(system.handshake(Some("guessed")).await.status, 401);
+}
+
 /// A contact that agrees to everything and is awake.
 pub(super) async fn contact(system: &System) -> String {
     let email = format!("{}@example.com", unique());

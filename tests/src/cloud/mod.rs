@@ -6,15 +6,21 @@ mod answers;
 mod browser;
 mod cli;
 mod console;
+mod deploys;
 mod flows;
 mod intruders;
 mod invoke;
 mod openapi;
 mod orders;
+mod other_stack;
 mod replay;
+mod side_by_side;
 mod stacks;
 mod system;
 mod tokens;
+mod traces;
+
+pub(crate) use cli::binary;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -24,6 +30,7 @@ use serde_json::{Value, json};
 use shared::base::time::Timestamp;
 use system::System;
 
+use crate::collected::CollectedSpan;
 use crate::fixtures::{lead, lead_of};
 
 /// A lead of a person that no other test knows.
@@ -196,6 +203,22 @@ async fn a_worker_killed_in_the_middle_of_a_call_is_followed_and_the_effect_happ
     assert_eq!(page["effects"]["crm"]["attempts"], 2);
     let claims = page["history"].as_array().expect("moments").iter().filter(|m| m.to_string().contains("claimed"));
     assert_eq!(claims.count(), 2);
+    let trace = system.operate(json!({"op": "trace", "id": id})).await;
+    let spans = trace["spans"].as_array().expect("spans").iter();
+    let ends: Vec<&Value> =
+        spans.filter(|span| span["kind"] == "called" && span["effect"] == "crm").map(|span| &span["end"]).collect();
+    assert_eq!(ends, ["unknown", "done"], "the call of the worker that was killed is in the trace: {trace}");
+
+    let ids: Vec<String> = calls.iter().map(|call| traces::told(call).parent().to_string()).collect();
+    let has = |spans: &[CollectedSpan]| ids.iter().all(|id| spans.iter().any(|span| span.id == *id));
+    let spans = traces::collected_until(&system, "the collector has both calls", has).await;
+    let called = |id: &String| spans.iter().find(|span| span.id == *id).expect("it is there");
+    let told = |name: &str| ids.iter().map(|id| called(id).attribute(name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        (told("ledgerline.end"), &*told("ledgerline.rebuilt")[0]),
+        (vec!["unknown".into(), "done".into()], "true")
+    );
+    assert!(ids.iter().all(|id| called(id).name == "call crm" && called(id).trace == trace["trace_id"]));
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ async fn pay(system: &System, change: Value) -> String {
     order["name"] = json!(format!("#{unique}"));
     order["email"] = json!(format!("Jon.{unique}@example.com"));
     order.as_object_mut().expect("an object").extend(change.as_object().cloned().unwrap_or_default());
-    let sent = system.send_from("shopify", Some("orders-paid"), &order.to_string(), "application/json", &[]).await;
+    let sent = system.send_from("shopify", Some("orders/paid"), &order.to_string(), "application/json", &[]).await;
     assert_eq!(sent.status, 202, "{}", sent.body);
     sent.id()
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::iter;
 use serde_json::{Value, json};
-use shared::adapters::aws::{DynamoLedger, aws};
+use shared::adapters::aws::DynamoLedger;
 use shared::base::time::Timestamp;
 use shared::ledger::{Death, Reason, Records, Row, State};
 
 use super::system::{System, eventually, variable};
-use crate::fixtures::{ADA, by_ada, event};
+use crate::fixtures::{ADA, aws, by_ada, event};
 
 /// How often each event was replayed, by its own history.
 async fn replays(system: &System, ids: &[String]) -> Vec<usize> {

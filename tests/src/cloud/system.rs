@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use local::aws::{Endpoint, EndpointResponse as Raw};
 use local::lambda::{InvocationOutcome, Lambda};
 use local::processes::{self, Signal};
+use local::template::live;
 use serde_json::{Value, json};
 use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
 use tokio::sync::{Mutex, MutexGuard};
@@ -54,7 +55,7 @@ impl System {
             gateway: Endpoint::at(variable("LEDGERLINE_URL")),
             partners: Endpoint::at(variable("LEDGERLINE_PARTNERS_URL")),
             lambda: Lambda::new(endpoint, logs),
-            replay: variable("LEDGERLINE_REPLAY_FUNCTION"),
+            replay: live(&variable("LEDGERLINE_REPLAY_FUNCTION")),
             secret: Secret::new(variable("LEDGERLINE_SECRET")),
             _turn: turn,
         };
@@ -101,6 +102,14 @@ impl System {
     async fn post_to(&self, path: &str, body: &str, headers: &Headers) -> SystemAnswer {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         request(&self.gateway, "POST", path, &headers, body.to_owned()).await
+    }
+
+    /// Meta's question whether the address is ours, with this token: the signing secret's text, or another.
+    pub(crate) async fn handshake(&self, token: Option<&str>) -> SystemAnswer {
+        let own = variable("LEDGERLINE_SECRET");
+        let token: String = form_urlencoded::byte_serialize(token.unwrap_or(&own).as_bytes()).collect();
+        let path = format!("/v1/events/meta?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token={token}");
+        request(&self.gateway, "GET", &path, &[], String::new()).await
     }
 
     /// What the intake says of an event to whoever has this token.

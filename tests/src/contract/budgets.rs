@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoBudgets, aws};
+use shared::adapters::aws::DynamoBudgets;
 use shared::base::time::Timestamp;
 use shared::limits::budget::{Budget, Budgets, Spending, key};
 use shared::model::ModelBudgets;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelBudgets {
     ModelBudgets::default()

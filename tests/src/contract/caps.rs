@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use shared::adapters::aws::{DynamoCaps, DynamoLedger, aws};
+use shared::adapters::aws::{DynamoCaps, DynamoLedger};
 use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
@@ -11,7 +11,7 @@ use shared::ledger::{Admissions, Claims, Lease, Records, Row};
 use shared::model::{ModelCaps, ModelLedger};
 
 use super::on_model_and_emulator;
-use crate::fixtures::{LEASE, NOW, claim_of, event, lead_routing};
+use crate::fixtures::{LEASE, NOW, aws, claim_of, event, lead_routing};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::adapters::aws::{DynamoContacts, aws};
+use shared::adapters::aws::DynamoContacts;
 use shared::base::id::EventId;
 use shared::effects::contact::{Contact, ContactUpsert, Contacts, Scalar, Upserted};
 use shared::ledger::SignOff;
 use shared::model::ModelContacts;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelContacts {
     ModelContacts::default()

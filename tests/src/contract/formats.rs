@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::adapters::aws::{DynamoDocument, DynamoLedger, aws};
+use shared::adapters::aws::{DynamoDocument, DynamoLedger};
 use shared::base::document::DocumentStore as _;
 use shared::base::errors::WriteError;
 use shared::base::format::FORMAT;
 use shared::ledger::batch::Batches;
 use shared::ledger::{Admissions as _, Claims as _, NotClaimed, Records as _, Row, Rows as _, State};
 
-use crate::fixtures::{ADA, NOW, claim_of, event};
+use crate::fixtures::{ADA, NOW, aws, claim_of, event};
 
 fn unique(name: &str) -> String {
     format!("{name}-{}", SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos())

@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoLatest, aws};
+use shared::adapters::aws::DynamoLatest;
 use shared::base::time::Timestamp;
 use shared::model::ModelLatest;
 use shared::operate::stale_guard::Latest;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelLatest {
     ModelLatest::default()

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use serde_json::json;
-use shared::adapters::aws::{DynamoLedger, aws};
+use shared::adapters::aws::DynamoLedger;
 use shared::arrival::event::Event;
 use shared::arrival::key::fingerprint;
 use shared::base::errors::WriteError;
@@ -16,7 +16,7 @@ use shared::ledger::{Admission, Admissions, Claim, Claims, Lease, NotClaimed, Re
 use shared::model::ModelLedger;
 
 use super::on_model_and_emulator;
-use crate::fixtures::{ADA, LEASE, NOW, claim_of, event, flows, lead_routing};
+use crate::fixtures::{ADA, LEASE, NOW, aws, claim_of, event, flows, lead_routing};
 
 trait Ledger: Admissions + Claims + Records {}
 impl<T: Admissions + Claims + Records> Ledger for T {}
@@ -189,7 +189,9 @@ async fn a_row_is_kept_for_people_when_its_key_is_used_again(ledger: impl Ledger
     assert!(matches!(ledger.admit(&again(early), early).await, Ok(Admission::Duplicate(_))));
     assert_eq!(ledger.older(&event.id).await, Ok(vec![]));
     assert_eq!(ledger.admit(&again(late), late).await, Ok(Admission::New), "the key is free");
-    assert_eq!(row(&ledger, &event.id).await, again(late), "nothing of the old row is left in its place");
+    let second = Row { generation: 1, ..again(late) };
+    assert_eq!(row(&ledger, &event.id).await, second, "of the old row, its place in the row of events is left");
+    assert_ne!(second.known_as(), event.id, "partners know the second by another name");
     assert_eq!(ledger.older(&event.id).await, Ok(vec![closed.row().clone()]), "people find it");
 
     // An invalid one, with its payload, does the same.
@@ -570,4 +572,58 @@ async fn one_shard_may_have_more_than_its_share(ledger: impl Ledger) {
     let rows = ledger.parked_between(at(0), at(1000), 30).await.expect("an answer");
     assert_eq!(rows.len(), 24);
     tidy_up(&ledger, &ids.iter().collect::<Vec<_>>()).await;
+}
+
+/// What the emulator does not do by itself: it deletes nothing when its time is over, and its index never lags.
+mod limits {
+    use serde_json::Value;
+    use shared::ledger::{Lines as _, WaitsFor};
+    use shared::model::{LARGEST_ITEM, ModelChance, ModelLedger};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_item_that_is_too_large_is_declined_and_nothing_is_written() {
+        let ledger = ModelLedger::default();
+        let event = event("large");
+        let row = Row::admitted(&event, NOW);
+        ledger.admit(&row, NOW).await.expect("the model answers");
+        let large = Event { payload: Value::String("x".repeat(LARGEST_ITEM)), ..event.clone() };
+        let dead = Row { epoch: 1, ..row.clone() };
+        let parked = ledger.park(Some(&row), &dead, &large).await.expect_err("the payload is too large");
+        assert!(matches!(&parked, WriteError::Unavailable(error) if error.is_lasting()), "{parked}");
+        assert_eq!((ledger.get(&event.id), ledger.payload(&event.id)), (Some(row.clone()), None));
+        let mut grown = Row { step: 1, ..row.clone() };
+        grown.enrich.insert("company".into(), Value::String("x".repeat(LARGEST_ITEM)));
+        assert!(ledger.hold(&grown).is_err());
+        assert_eq!(ledger.get(&event.id), Some(row));
+    }
+
+    #[tokio::test]
+    async fn what_is_expired_is_seen_until_it_is_deleted() {
+        let ledger = ModelLedger::default();
+        let row = Row::admitted(&event("old"), NOW);
+        ledger.admit(&row, NOW).await.expect("the model answers");
+        ledger.keep(&event("old"), row.expires_at).await.expect("the model answers");
+        let later = Timestamp::from_secs(row.expires_at + 1);
+        assert_eq!(ledger.delete_expired(Timestamp::from_secs(row.expires_at), || true), [], "not before");
+        assert_eq!(ledger.delete_expired(later, || false), [], "any time after");
+        assert!(ledger.get(&row.id).is_some() && ledger.payload(&row.id).is_some());
+        assert_eq!(ledger.delete_expired(later, || true), std::slice::from_ref(&row));
+        assert!(ledger.get(&row.id).is_none() && ledger.payload(&row.id).is_none());
+    }
+
+    #[tokio::test]
+    async fn an_index_that_lags_shows_what_was() {
+        let ledger = ModelLedger::default();
+        ledger.lag(1.0, ModelChance::seeded(1));
+        let parked = Row::admitted(&event("parked"), NOW).park(NOW);
+        ledger.admit(&parked, NOW).await.expect("the model answers");
+        assert_eq!(ledger.parked(10).await, Ok(vec![]), "not yet");
+        ledger.hold(&Row { step: parked.step + 1, ..parked.clone() }).expect("it is held");
+        assert_eq!(ledger.parked(10).await, Ok(vec![parked.clone()]), "as it was");
+        ledger.lag(0.0, ModelChance::seeded(1));
+        assert_eq!(ledger.parked(10).await.expect("the model answers")[0].step, parked.step + 1);
+        assert_eq!(ledger.listed(&WaitsFor::Moment, NOW, 10).await, Ok(vec![]));
+    }
 }

@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoLimits, aws};
+use shared::adapters::aws::DynamoLimits;
 use shared::base::time::Timestamp;
 use shared::limits::rates::{Draw, Drawn, Limits, Rate, RateVerdict, Tat, decide};
 use shared::model::ModelLimits;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelLimits {
     ModelLimits::default()

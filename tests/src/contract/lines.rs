@@ -2,15 +2,17 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use shared::adapters::aws::{DynamoLedger, aws};
+use shared::adapters::aws::DynamoLedger;
 use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
 use shared::base::time::Timestamp;
-use shared::ledger::{Admissions, Claims, InLine, Lease, Line, Lines, NotClaimed, Records, Row, State, Wait, WaitsFor};
+use shared::ledger::{
+    Admissions, Claims, InLine, Lease, Line, Lines, NotClaimed, PassedOver, Records, Row, State, Wait, WaitsFor,
+};
 use shared::model::ModelLedger;
 
 use super::on_model_and_emulator;
-use crate::fixtures::{NOW, claim_of, event};
+use crate::fixtures::{NOW, aws, claim_of, event};
 
 trait Ledger: Admissions + Claims + Records + Lines {}
 impl<T: Admissions + Claims + Records + Lines> Ledger for T {}
@@ -30,6 +32,7 @@ on_model_and_emulator!(
     a_woken_event_is_claimed_by_its_own_number_alone,
     who_joins_again_is_not_taken_out_of_the_line,
     those_that_are_due_are_listed_in_order,
+    what_is_passed_over_hides_nothing_behind_it,
 );
 
 fn at(secs: i64) -> Timestamp {
@@ -46,7 +49,11 @@ async fn claimed(ledger: &impl Ledger, event: &Event, now: Timestamp) -> Lease {
 }
 
 async fn held(ledger: &impl Ledger, name: &str, group: &str) -> (Event, Lease) {
-    let event = Event { group: group.to_owned(), ..event(&unique(name)) };
+    held_of_flow(ledger, name, group, "lead-routing").await
+}
+
+async fn held_of_flow(ledger: &impl Ledger, name: &str, group: &str, flow: &str) -> (Event, Lease) {
+    let event = Event { group: group.to_owned(), flow: flow.to_owned(), ..event(&unique(name)) };
     ledger.admit(&Row::admitted(&event, NOW), NOW).await.expect("an answer");
     let lease = claimed(ledger, &event, NOW).await;
     (event, lease)
@@ -147,4 +154,23 @@ async fn those_that_are_due_are_listed_in_order(ledger: impl Ledger) {
     let first = ledger.first(&line).await.expect("an answer").map(|first| first.id);
     let last = ledger.last(&line).await.expect("an answer").map(|last| last.id);
     assert_eq!((first.as_ref(), last.as_ref()), (all.first(), all.last()));
+}
+
+async fn what_is_passed_over_hides_nothing_behind_it(ledger: impl Ledger) {
+    let (list, group) = (WaitsFor::Flow(unique("flow")), unique("group"));
+    let mut ids = Vec::new();
+    for second in 1..=8 {
+        let flow = if second <= 5 { "slow" } else { "quick" };
+        let (event, lease) = held_of_flow(&ledger, "passed", &group, flow).await;
+        waits(&ledger, &event, lease, &list, second).await;
+        ids.push(event.id);
+    }
+    let mut passed = PassedOver { flows: ["slow", "none"].map(str::to_owned).into(), ..PassedOver::default() };
+    for quick in &ids[5..] {
+        let listed = ledger.listed_past(&passed, &list, at(60), 1).await.expect("an answer");
+        assert_eq!(listed.rows.into_iter().map(|row| row.id).collect::<Vec<_>>(), std::slice::from_ref(quick));
+        assert!(listed.unreadable.is_empty() && !listed.has_newer);
+        passed.events.insert(quick.clone());
+    }
+    assert_eq!(ledger.listed_past(&passed, &list, at(60), 1).await.expect("an answer").rows, []);
 }

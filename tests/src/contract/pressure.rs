@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoPressure, aws};
+use shared::adapters::aws::DynamoPressure;
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::limits::pressure::{
@@ -12,7 +12,7 @@ use shared::limits::pressure::{
 use shared::model::ModelPressure;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelPressure {
     ModelPressure::default()
@@ -149,7 +149,13 @@ async fn a_hundred_leases_lapse_at_once(slots: impl Slots) {
 fn open(version: u64) -> BreakerState {
     let only = Some(EventId::named("an event"));
     let failing = Some(FailureRun { since: at(1), last: at(9), calls: 3, only });
-    BreakerState { version, phase: Phase::Open { until: at(15) }, slow_until: at(30), failing, answered_at: at(1) }
+    BreakerState {
+        version,
+        phase: Phase::Open { until: at(15), lost: 3 },
+        slow_until: at(30),
+        failing,
+        answered_at: at(1),
+    }
 }
 
 async fn a_breaker_that_nobody_wrote_is_unknown(breakers: impl Breakers) {
@@ -164,8 +170,8 @@ async fn a_breaker_comes_back_as_it_was_written(breakers: impl Breakers) {
     let phases = [
         Phase::healthy(),
         Phase::Closed { window: NOW, calls: 20, failures: 9 },
-        Phase::Open { until: at(15) },
-        Phase::HalfOpen { round: u64::MAX, sent: 3, passed: 1, until: at(30) },
+        Phase::Open { until: at(15), lost: 3 },
+        Phase::HalfOpen { round: u64::MAX, sent: 3, passed: 1, until: at(30), lost: 7 },
     ];
     let mut seen = 0;
     for (phase, version) in phases.into_iter().zip([1, u64::MAX, 2, u64::MAX - 1]) {

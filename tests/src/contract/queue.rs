@@ -6,14 +6,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
-use shared::adapters::aws::{SqsDeadLetters, SqsEvents, aws};
+use shared::adapters::aws::{SqsDeadLetters, SqsEvents};
 use shared::arrival::event::Event;
+use shared::base::machine::Clock as _;
+use shared::base::time::Timestamp;
 use shared::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Visibility};
 use shared::ledger::{Death, Reason};
 use shared::model::{Delivered, ModelClock, ModelQueue};
 
 use super::on_model_and_emulator;
-use crate::fixtures::{NOW, event};
+use crate::fixtures::{NOW, aws, event};
 
 /// Long enough for a busy machine to get through a test's steps before it ends.
 const VISIBILITY: Duration = Duration::from_secs(4);
@@ -45,6 +47,74 @@ on_model_and_emulator!(
     a_dead_letter_brings_its_context,
     what_waits_and_what_is_in_flight_are_counted,
 );
+
+/// What the emulator does not do as AWS does, and the model does as AWS documents it.
+mod limits {
+    use shared::model::{BadCharacters, QueueLimits};
+
+    use super::*;
+
+    fn queue(limits: QueueLimits) -> (ModelClock, ModelQueue) {
+        let clock = ModelClock::at(NOW);
+        (clock.clone(), ModelQueue::new(clock, VISIBILITY).with_limits(limits))
+    }
+
+    fn put(queue: &ModelQueue, group: &str, body: &str) -> Result<(), String> {
+        let sent = queue.put(group, &format!("{group}-{}", body.len()), body, BTreeMap::new());
+        sent.map_err(|error| error.why)
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused() {
+        let (_, queue) = queue(QueueLimits::REAL);
+        assert_eq!(put(&queue, "a", &"x".repeat(256 * 1024)), Ok(()));
+        assert_eq!(put(&queue, "a", &"x".repeat(256 * 1024 + 1)), Err("InvalidParameterValue".into()));
+        assert_eq!(put(&queue, "a", ""), Err("InvalidParameterValue".into()));
+        assert_eq!(put(&queue, &"g".repeat(129), "x"), Err("InvalidParameterValue".into()));
+        assert_eq!(put(&queue, "no spaces", "x"), Err("InvalidParameterValue".into()));
+        let attributes = BTreeMap::from([("error".to_owned(), "x".repeat(1024))]);
+        assert!(queue.put("a", "with", &"x".repeat(256 * 1024 - 512), attributes).is_err(), "attributes count");
+        assert_eq!(queue.depth(), 1);
+    }
+
+    #[test]
+    fn characters_that_are_not_taken_are_refused_or_replaced() {
+        for bad in ["\u{0}", "\u{1f}", "\u{fffe}", "\u{ffff}"] {
+            let (_, queue) = queue(QueueLimits::REAL);
+            assert_eq!(put(&queue, "a", bad), Err("InvalidMessageContents".into()), "{bad:?}");
+        }
+        let (_, queue) = queue(QueueLimits { characters: BadCharacters::Replaced, ..QueueLimits::REAL });
+        assert_eq!(put(&queue, "a", "a\u{ffff}\tb"), Ok(()));
+        assert_eq!(queue.receive(1)[0].body, "a\u{fffd}\tb");
+    }
+
+    #[test]
+    fn a_full_queue_is_silent_and_looks_no_further_than_it_may() {
+        let (clock, queue) = queue(QueueLimits { in_flight: 2, searched: 3, ..QueueLimits::REAL });
+        for (group, body) in [("a", "1"), ("a", "22"), ("a", "333"), ("b", "4444")] {
+            put(&queue, group, body).expect("it is taken");
+        }
+        let received = queue.receive(10);
+        assert_eq!(received.len(), 2, "two in flight");
+        assert_eq!((queue.receive(10), queue.next_receipt()), (vec![], Some(clock.now() + VISIBILITY)));
+        // One is deleted. The other one still withholds its group, and the free one is among the first three now.
+        queue.delete(&received[0].receipt);
+        let groups: Vec<String> = queue.receive(10).into_iter().map(|message| message.group).collect();
+        assert_eq!(groups, ["b"]);
+    }
+
+    #[test]
+    fn what_is_too_old_is_gone_in_flight_or_not() {
+        let (clock, queue) = queue(QueueLimits { retention: Duration::from_secs(60), ..QueueLimits::REAL });
+        put(&queue, "a", "1").expect("it is taken");
+        put(&queue, "b", "22").expect("it is taken");
+        clock.advance(Duration::from_secs(58));
+        assert_eq!(queue.receive(1).len(), 1);
+        assert_eq!(queue.take_expired(), []);
+        clock.advance(Duration::from_secs(2));
+        assert_eq!((queue.receive(10), queue.depth(), queue.take_expired().len()), (vec![], 0, 2));
+    }
+}
 
 fn of_group(id: &str, group: &str) -> Event {
     Event { group: group.into(), ..event(id) }
@@ -244,13 +314,15 @@ pub(super) async fn emulator() -> EmulatedQueues {
     let aws = aws().await;
     let client = Client::new(&aws);
     let unique = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
-    let dead_url = create(&client, &format!("contract-{unique}-dlq.fifo"), HashMap::new()).await;
+    // Who runs the suite on AWS deletes the queues by the start of their names.
+    let prefix = std::env::var("LEDGERLINE_CONTRACT_PREFIX").unwrap_or_else(|_| "contract".into());
+    let dead_url = create(&client, &format!("{prefix}-{unique}-dlq.fifo"), HashMap::new()).await;
     let arn = client.get_queue_attributes().queue_url(&dead_url).attribute_names(QueueAttributeName::QueueArn);
     let arn =
         arn.send().await.expect("an answer").attributes.expect("attributes")[&QueueAttributeName::QueueArn].clone();
     let redrive = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"{MAX_RECEIVES}"}}"#);
     let redrive = HashMap::from([(QueueAttributeName::RedrivePolicy, redrive)]);
-    let events_url = create(&client, &format!("contract-{unique}.fifo"), redrive).await;
+    let events_url = create(&client, &format!("{prefix}-{unique}.fifo"), redrive).await;
     let (events, dead) = (SqsEvents::new(&aws, &events_url), SqsDeadLetters::new(&aws, &dead_url));
     EmulatedQueues { client, events_url, dead_url, events, dead }
 }
@@ -293,6 +365,7 @@ impl EmulatedQueues {
 
 fn delivered(message: aws_sdk_sqs::types::Message) -> Delivered {
     let system = message.attributes.unwrap_or_default();
+    let moment = |name| Some(Timestamp::from_millis(system.get(&name)?.parse().ok()?));
     let attributes = message.message_attributes.unwrap_or_default();
     let attributes: BTreeMap<String, String> =
         attributes.into_iter().map(|(name, value)| (name, value.string_value.unwrap_or_default())).collect();
@@ -303,6 +376,8 @@ fn delivered(message: aws_sdk_sqs::types::Message) -> Delivered {
         body: message.body.unwrap_or_default(),
         attributes,
         receives: system[&MessageSystemAttributeName::ApproximateReceiveCount].parse().expect("a number"),
+        sent_at: moment(MessageSystemAttributeName::SentTimestamp),
+        first_received_at: moment(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp),
     }
 }
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join;
 use processor::{MessageFate, Processor, process, process_batch};
-use replay::{Operation, Replay, operate, park_batch};
+use replay::{Figures, Operation, Replay, operate, park_batch};
 use serde_json::{Value, json};
-use shared::adapters::AwsLcCrypto;
 use shared::adapters::aws::{
     DynamoBudgets, DynamoCaps, DynamoContacts, DynamoDocument, DynamoLatest, DynamoLedger, DynamoLimits,
-    DynamoPressure, DynamoTokens, DynamoWindows, LambdaFunctions, SqsDeadLetters, SqsEvents, aws,
+    DynamoPressure, DynamoTokens, DynamoWindows, LambdaFunctions, SqsDeadLetters, SqsEvents,
 };
 use shared::adapters::machine::{SystemChance, SystemClock};
+use shared::adapters::{AwsLcCrypto, LazyPool};
 use shared::arrival::event::Event;
 use shared::arrival::key::Names;
 use shared::arrival::secrets::CachedSecrets;
@@ -37,7 +37,7 @@ use shared::operate::switchboard::Switchboard;
 use tokio::time::sleep;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
-use crate::fixtures::lead_of;
+use crate::fixtures::{aws, lead_of};
 use crate::memory::{flows_without_breaker, replace_effects};
 
 /// Shorter than the slow partner's answer: a lease that runs out under a live worker.
@@ -158,7 +158,7 @@ impl Arena {
             ),
             secrets: Box::new(CachedSecrets::new(secrets, SystemClock)),
             partners: Box::new(self.partner.clone()),
-            functions: Box::new(LambdaFunctions::new(&aws)),
+            functions: Box::new(LambdaFunctions::new(&aws, LazyPool::default())),
             boards: Box::new(DynamoDocument::named(&aws, table("LIMITS"), "nobody's")),
             caps: Box::new(DynamoCaps::new(DynamoLedger::new(&aws, table("LEDGER")), table("LIMITS"))),
             records: Box::new(self.ledger.clone()),
@@ -171,6 +171,7 @@ impl Arena {
             contacts: Box::new(DynamoContacts::new(&aws, table("CONTACTS"))),
             metrics: Box::new(ModelMetrics::default()),
             sampling: shared::operate::log::LogSampling::ALL,
+            spans: Box::new(None::<shared::model::ModelSpans>),
             latest: Box::new(DynamoLatest::new(&aws, table("LIMITS"))),
             sleep: Box::new(SystemClock),
             clock: Box::new(SystemClock),
@@ -329,7 +330,9 @@ async fn of_three_effects_the_first_is_never_called_again_over_retries_and_repla
         ticks: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         visibility: Box::new(SqsDeadLetters::new(&aws, arena.queues.dead_letters_url())),
         limiter: Limiter::new(Box::new(DynamoLimits::new(&aws, table("LIMITS")))),
+        spans: Box::new(None::<shared::model::ModelSpans>),
         metrics: Box::new(ModelMetrics::default()),
+        figures: Figures::new(Box::new(ModelMetrics::default())),
         chance: Box::new(SystemChance),
         sleep: Box::new(SystemClock),
         flows: arena.flows.clone(),

@@ -5,11 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use local::aws::Endpoint;
 use serde_json::json;
-use shared::adapters::aws::{SsmSecrets, aws};
+use shared::adapters::aws::SsmSecrets;
 use shared::arrival::secrets::SecretStore;
 use shared::model::ModelSecrets;
 
 use super::on_model_and_emulator;
+use crate::fixtures::aws;
 
 /// A store under test: our port, and the operator's side.
 #[async_trait]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use intake::{Intake, accept};
-use shared::adapters::aws::{DynamoLedger, SqsEvents, aws};
+use shared::adapters::aws::{DynamoLedger, SqsEvents};
 use shared::arrival::secrets::CachedSecrets;
 use shared::base::machine::Clock;
 use shared::base::trace::Trace;
@@ -16,7 +16,7 @@ use shared::model::{ModelChance, ModelClock, ModelLimits, ModelMetrics, ModelSec
 use shared::operate::metric::WorkUnit;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
-use crate::fixtures::{NOW, flows, lead_of};
+use crate::fixtures::{NOW, aws, flows, lead_of};
 use crate::memory::{SECRET, signed};
 
 const SENDERS: usize = 50;
@@ -40,6 +40,7 @@ async fn fifty_at_once_are_one_event_round_after_round() {
         let posts = (0..SENDERS).map(|_| accept(&intake, &unit, signed(&lead, now.secs()), Trace::start(1, 2, 3), now));
         let receipts: Vec<_> = join_all(posts).await.into_iter().map(|receipt| receipt.expect("accepted")).collect();
 
+        let receipts: Vec<_> = receipts.into_iter().filter_map(intake::Accepted::into_event).collect();
         let ids: BTreeSet<_> = receipts.iter().map(|receipt| receipt.id.clone()).collect();
         assert_eq!(ids.len(), 1, "all answers agree");
         assert_eq!(receipts.iter().filter(|receipt| !receipt.replayed).count(), 1, "one was the first");
@@ -63,8 +64,10 @@ async fn intake_over(queues: &EmulatedQueues, ledger: &DynamoLedger, clock: Mode
         queue: Box::new(SqsEvents::new(&aws().await, queues.events_url())),
         limiter: Limiter::new(Box::new(ModelLimits::default())),
         secrets: Box::new(CachedSecrets::new(secrets, clock.clone())),
+        public_url: None,
         metrics: Box::new(ModelMetrics::default()),
         sampling: shared::operate::log::LogSampling::ALL,
+        spans: Box::new(None::<shared::model::ModelSpans>),
         clock: Box::new(clock),
         chance: Box::new(ModelChance::seeded(7)),
     }

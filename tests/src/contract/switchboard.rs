@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::future::join_all;
 use serde_json::json;
-use shared::adapters::aws::{DynamoDocument, aws};
+use shared::adapters::aws::DynamoDocument;
 use shared::base::document::{Document as _, DocumentStore, Stored};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::format::FORMAT;
@@ -14,7 +14,7 @@ use shared::model::ModelDocument;
 use shared::operate::switchboard::{self, Board, BoardProblem, Subject, Switchboard, Turn};
 
 use super::on_model_and_emulator;
-use crate::fixtures::{ADA, NOW, flows, lead_routing};
+use crate::fixtures::{ADA, NOW, aws, flows, lead_routing};
 
 fn model() -> ModelDocument<Board> {
     ModelDocument::default()

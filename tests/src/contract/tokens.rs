@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoTokens, aws};
+use shared::adapters::aws::DynamoTokens;
 use shared::effects::token::{SealedToken, TokenState, TokenStore, TokenSwap};
 use shared::model::ModelTokens;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelTokens {
     ModelTokens::default()

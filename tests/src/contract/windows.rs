@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
-use shared::adapters::aws::{DynamoWindows, aws};
+use shared::adapters::aws::DynamoWindows;
 use shared::arrival::window::{Anchors, MAX_ANCHORS, NotAnchored, Placement, Sighting, Windows, anchor};
 use shared::base::time::Timestamp;
 use shared::model::ModelWindows;
 
 use super::on_model_and_emulator;
-use crate::fixtures::NOW;
+use crate::fixtures::{NOW, aws};
 
 fn model() -> ModelWindows {
     ModelWindows::default()

@@ -5,30 +5,38 @@ use std::collections::BTreeMap;
 use bolero::{TypeGenerator, check};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::arrival::delivery::Delivery;
-use shared::arrival::signature::{Secret, sign, verify};
+use shared::arrival::delivery::{Called, Delivery};
+use shared::arrival::signature::{Secret, Unsigned, new_secret, sign, sign_request, verify};
 use shared::base::time::Timestamp;
 use shared::flows::Source;
 
 use super::each;
 use super::payload::Spoiled;
-use crate::fixtures::root;
+use crate::fixtures::{root, sender};
 
 /// What a provider published, or we signed in its way.
 #[derive(Clone, Deserialize)]
 struct Vector {
+    /// The sender in the catalogue.
+    #[serde(default)]
+    source: String,
+    /// A scheme of no sender's, in place of one.
+    #[serde(default)]
     scheme: Value,
     secret: String,
     at: i64,
+    #[serde(default)]
+    url: String,
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-/// A vector with its headers and its body spoiled, at another time.
+/// A vector with its headers, its URL and its body spoiled, at another time.
 #[derive(Clone, Debug, TypeGenerator)]
 struct Attack {
     vector: u8,
     headers: [Option<Spoiled>; 3],
+    url: Option<Spoiled>,
     body: Option<Spoiled>,
     /// Seconds after the signature was made.
     later: i16,
@@ -59,6 +67,14 @@ const WORDS: &[&str] = &[
     "1680064028",
     "9223372036854775807",
     "msg_p5jXN8AQM9LWM0D4loKWxJek",
+    "?",
+    "&",
+    "/",
+    "%2F",
+    "https://",
+    "bodySHA256=",
+    "\"signature\":",
+    "\"token\":",
 ];
 
 impl Attack {
@@ -70,6 +86,9 @@ impl Attack {
                 *value = spoiled.text(&[&value], WORDS);
             }
         }
+        if let Some(spoiled) = &self.url {
+            forged.url = spoiled.text(&[&genuine.url], WORDS);
+        }
         if let Some(spoiled) = &self.body {
             forged.body = spoiled.text(&[&genuine.body], WORDS);
         }
@@ -80,6 +99,9 @@ impl Attack {
 
 impl Vector {
     fn source(&self) -> Source {
+        if !self.source.is_empty() {
+            return sender(&self.source);
+        }
         let source = json!({"scheme": self.scheme, "max_body": "64KiB", "rate": "10/s", "type_at": "type"});
         serde_json::from_value(source).expect("a good source")
     }
@@ -88,8 +110,9 @@ impl Vector {
         let headers = self.headers.clone().into_iter().collect();
         let body = self.body.clone().into_bytes();
         let secrets: Vec<Secret> = secrets.iter().copied().map(Secret::new).collect();
-        verify(&self.source(), &secrets, Delivery { source: "shop".into(), event_type: None, headers, body }, now)
-            .is_ok()
+        let called = Called::post(&self.url);
+        let delivery = Delivery { source: "shop".into(), event_type: None, headers, body, called };
+        verify(&self.source(), &secrets, delivery, now).is_ok()
     }
 }
 
@@ -109,12 +132,40 @@ fn vectors() -> Vec<Vector> {
         let hmac = json!({"header": "X-Sig", "algorithm": algorithm, "encoding": encoding, "timestamp": timestamp});
         vectors.push(own(json!({"hmac": hmac})));
     }
+    vectors.extend(SIGN_MORE.map(|(name, body)| of_sender(name, body)));
     vectors
+}
+
+/// The senders that sign more than a body's bytes: URLs, forms, fields.
+const SIGN_MORE: [(&str, &str); 5] = [
+    ("hubspot", r#"[{"eventId":1}]"#),
+    ("square", r#"{"event_id":"1"}"#),
+    ("mailgun", r#"{"event-data":{"id":"1"}}"#),
+    ("twilio", "MessageSid=SM1&Body=Hi+there"),
+    ("twilio-json", r#"{"id":1}"#),
+];
+
+fn of_sender(name: &str, body: &str) -> Vector {
+    let scheme = sender(name).scheme;
+    let (secret, at) = (new_secret(&scheme, &[7; 32]), 1_614_265_330);
+    let url = "https://hooks.example.com/v1/events/shop?a=1";
+    let unsigned = Unsigned { id: "", at: Timestamp::from_secs(at), url, body: body.as_bytes() };
+    let signed = sign_request(&scheme, &secret, unsigned).expect("a good secret");
+    Vector {
+        source: name.to_owned(),
+        scheme: Value::Null,
+        secret: secret.expose().to_owned(),
+        at,
+        url: signed.url,
+        headers: signed.headers.into_iter().collect(),
+        body: String::from_utf8(signed.body).expect("text"),
+    }
 }
 
 fn own(scheme: Value) -> Vector {
     let (secret, at, body) = ("test-webhook-secret".to_owned(), 1_614_265_330, r#"{"id":1}"#.to_owned());
-    let mut vector = Vector { scheme, secret, at, headers: BTreeMap::new(), body };
+    let (source, url) = (String::new(), String::new());
+    let mut vector = Vector { source, scheme, secret, at, url, headers: BTreeMap::new(), body };
     let signed = sign(&vector.source().scheme, &Secret::new(&vector.secret), "", at, vector.body.as_bytes());
     vector.headers = signed.expect("a good secret").into_iter().collect();
     vector
@@ -129,10 +180,16 @@ fn target() {
         assert!(!forged.is_believed(&wrong, now), "believed without the secret");
 
         if forged.is_believed(&[&forged.secret], now) {
-            let genuine = vectors.iter().find(|vector| vector.scheme == forged.scheme).expect("it is one of them");
-            assert_eq!(forged.body, genuine.body, "another body under an old signature");
+            let name = |vector: &Vector| (vector.source.clone(), vector.scheme.clone(), vector.secret.clone());
+            let same = |vector: &&Vector| name(vector) == name(&forged);
+            let (genuine, source) = (vectors.iter().find(same).expect("it is one of them"), forged.source());
+            // A form may be written in another way: its names and values are what is signed. Some sign no body.
+            let free = source.posts_forms() || !source.scheme.signs_body();
+            assert!(free || forged.body == genuine.body, "another body under an old signature");
+            let signs_url = source.scheme.signature().is_some_and(|signature| signature.signs_url());
+            let called = |vector: &Vector| Called::post(&vector.url).url();
+            assert!(!signs_url || called(&forged) == called(genuine), "another URL under an old signature");
             let age = i64::from(attack.later).unsigned_abs();
-            let source = forged.source();
             assert!(!source.scheme.signs_time() || age <= source.tolerance().as_secs(), "believed after {age} s");
         }
     });

@@ -254,6 +254,12 @@ async fn a_result_that_nobody_can_be_asked_for_is_an_operators_to_state() {
         let declined = resolved(&world, &id, json!({"happened": short})).await["error"].to_string();
         assert!(declined.contains("the result lacks `id`"), "{declined}");
     }
+    let page = handle(&world.replay, json!({"op": "show", "id": id})).await;
+    assert_eq!(page["effects"]["a"]["needs"], json!(["id"]), "what `resolve` takes: {page}");
+    let misspelt = json!({"op": "resolve", "id": id, "effect": "aa", "verdict": {"happened": {"id": "1"}}, "by": "ada",
+        "reason": "saw it", "version": page["version"]});
+    let misspelt = handle(&world.replay, misspelt).await["error"].to_string();
+    assert!(misspelt.contains("has no effect `aa`: did you mean `a`?"), "{misspelt}");
     let blind = json!({"op": "replay", "id": id, "by": "ada", "reason": "hope"});
     let blind = handle(&world.replay, blind).await["error"].to_string();
     assert!(blind.contains("resolve"), "{blind}");

@@ -64,7 +64,7 @@ async fn consent_that_a_later_spelling_withdrew_does_not_come_back_by_a_replay()
     let given = form(&world, "given", "ADA@example.com", true).await;
     world.drain().await;
     world.park().await;
-    assert_eq!(reason(&world.row(&given).await), Some(Reason::AttemptsSpent));
+    assert_eq!(reason(&world.row(&given).await), Some(Reason::Expired));
     world.contacts.down(false);
     form(&world, "withdrawn", "ada@example.com", false).await;
     world.drain().await;

@@ -8,7 +8,7 @@ use intake::Rejection;
 use serde_json::{Value, json};
 use shared::arrival::key::KeyError;
 use shared::arrival::signature::{Secret, sign};
-use shared::flows::{Flows, Scheme};
+use shared::flows::Flows;
 use shared::model::Script;
 
 use super::faults::{FaultyQueue, OutOfService, Slow};
@@ -353,7 +353,9 @@ async fn a_form_of_slacks_is_an_event() {
         form_urlencoded::Serializer::new("token=x".to_owned()).append_pair("payload", &lead().to_string()).finish();
     let now = shared::base::machine::Clock::now(&world.clock).secs();
     let secret = Secret::new("8f742231b10e8888abcd99yyyzzz85a5");
-    let headers = sign(&Scheme::Slack, &secret, "", now, form.as_bytes()).expect("a good secret");
+    let headers =
+        sign(&world.intake.flows.source("slack").expect("a source").scheme, &secret, "", now, form.as_bytes())
+            .expect("a good secret");
     let post = |form: &str| {
         let request = HttpRequest::of(&world, b"").to(super::http::EVENT, "source", "slack").in_base64(form.as_bytes());
         let request = request.with("content-type", "application/x-www-form-urlencoded");

@@ -313,14 +313,14 @@ async fn a_lease_that_ends_under_a_slow_call_leaves_one_story() {
 }
 
 /// The shipped flow with a contact before its call.
-fn with_contact(whom: &str, upsert: &str) -> Flows {
+pub(super) fn with_contact(whom: &str, upsert: &str) -> Flows {
     flows_with(|yaml| {
         let contact = format!("{whom}\neffects:\n  - {{id: contact, upsert: {upsert}}}\n");
         yaml.replace("effects:\n", &contact).replace("/leads/", "/contacts/{{ effects.contact.id }}/")
     })
 }
 
-const CONTACT: &str = "contact: {tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}'}";
+pub(super) const CONTACT: &str = "contact: {tenant: '{{ event.data.tenant }}', email: '{{ event.data.email }}'}";
 
 #[tokio::test]
 async fn a_contact_is_upserted_and_later_effects_know_its_id() {

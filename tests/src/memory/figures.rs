@@ -77,7 +77,7 @@ async fn a_settled_event_says_what_it_took() {
     assert_eq!(sums(&world, told), [1, 1, 1, 1]);
     assert_eq!(world.metrics.values("Attempts{lead-routing}"), [2]);
     assert_eq!(sums(&world, ["Effects{lead-routing}", "ProtectedEffects{lead-routing}"]), [effects, effects]);
-    assert_eq!(sums(&world, ["PartnerCalls{}", "PartnerCalls{crm,retry}", "PartnerFailures{}"]), [2, 1, 1]);
+    assert_eq!(sums(&world, ["PartnerCalls{crm,done}", "PartnerCalls{crm,retry}", "PartnerFailures{crm}"]), [1, 1, 1]);
 }
 
 #[tokio::test]

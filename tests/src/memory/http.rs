@@ -10,8 +10,10 @@ use shared::base::machine::Clock;
 use super::world::{World, signed_bytes};
 
 pub(crate) const EVENT: &str = "POST /v1/events/{source}";
-pub(crate) const TYPED: &str = "POST /v1/events/{source}/{type}";
+pub(crate) const TYPED: &str = "POST /v1/events/{source}/{type+}";
 pub(crate) const BATCH: &str = "POST /v1/events/{source}/batch";
+pub(crate) const HANDSHAKE: &str = "GET /v1/events/{source}";
+pub(crate) const HEAD: &str = "HEAD /v1/events/{source}";
 pub(crate) const RECEIPT: &str = "GET /v1/receipts/{id}";
 
 /// A request in the making: genuine until a test spoils it.
@@ -22,6 +24,8 @@ pub(crate) struct HttpRequest {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
     pub(crate) base64: bool,
+    /// The path and the query, as the sender called them.
+    pub(crate) called: (String, String),
 }
 
 /// What came back.
@@ -60,6 +64,7 @@ impl HttpRequest {
             headers: names.iter().map(header).collect(),
             body: String::from_utf8_lossy(body).into_owned().into(),
             base64: false,
+            called: ("/v1/events/web-forms".into(), String::new()),
         }
     }
 
@@ -91,9 +96,20 @@ impl HttpRequest {
         self
     }
 
-    pub(crate) async fn send(self, world: &World) -> HttpAnswer {
+    /// Called at this path, with this query.
+    pub(crate) fn called(mut self, path: &str, query: &str) -> Self {
+        self.called = (path.to_owned(), query.to_owned());
+        self
+    }
+
+    /// The answer as API Gateway gets it.
+    pub(crate) async fn raw(self, world: &World) -> Value {
         let response = intake::handle(&world.intake, self.event()).await;
-        let response = serde_json::to_value(response).expect("an answer is JSON");
+        serde_json::to_value(response).expect("an answer is JSON")
+    }
+
+    pub(crate) async fn send(self, world: &World) -> HttpAnswer {
+        let response = self.raw(world).await;
         let headers = response["headers"].as_object().expect("headers").iter();
         HttpAnswer {
             status: response["statusCode"].as_i64().expect("a status"),
@@ -113,10 +129,13 @@ impl HttpRequest {
         let mut event: Value = serde_json::from_str(&text).expect("the fixture is JSON");
         event["routeKey"] = json!(self.route);
         event["requestContext"]["routeKey"] = json!(self.route);
+        event["requestContext"]["http"]["method"] = json!(self.route.split(' ').next());
         event["pathParameters"] = self.path.into_iter().map(|(k, v)| (k.to_owned(), Value::from(v))).collect();
         event["headers"] = self.headers.into_iter().map(|(k, v)| (k, Value::from(v))).collect();
         event["body"] = self.body;
         event["isBase64Encoded"] = json!(self.base64);
+        event["rawPath"] = json!(self.called.0);
+        event["rawQueryString"] = json!(self.called.1);
         event
     }
 }

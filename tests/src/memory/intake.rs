@@ -11,7 +11,7 @@ use shared::base::trace::Trace;
 use shared::ledger::State;
 use shared::operate::metric::WorkUnit;
 
-use super::world::{World, flows_with, signed, signed_bytes};
+use super::world::{World, flows_with, one_event, signed, signed_bytes};
 use crate::fixtures::{lead, lead_of};
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn each_event_of_a_batch_under_one_idempotency_key_is_its_own() {
             world.clock.now(),
         )
         .await;
-        results.expect("a batch")
+        results.expect("a batch").into_iter().map(one_event).collect::<Vec<_>>()
     };
     let leads =
         [lead_of("evt_1", "a@example.com"), lead_of("evt_2", "b@example.com"), lead_of("evt_1", "a@example.com")];

@@ -1,13 +1,18 @@
 //! One line of the log for each unit of work.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
+use shared::adapters::machine::json_log;
+use shared::base::sample_rate::SampleRate;
 use shared::model::Script;
-use shared::operate::log::LogSampling;
+use shared::operate::log::{LogLevel, LogSampling};
+use tracing::subscriber::{DefaultGuard, set_default};
 
 use super::http::HttpRequest;
-use super::log::Log;
+use super::log::{Log, WrittenLog};
 use super::world::{World, flows_with};
-use crate::fixtures::{by_ada, lead, lead_of};
+use crate::fixtures::{by_ada, flows, lead, lead_of, payload};
 
 /// The lines that a message leaves at INFO.
 fn lines(log: &Log) -> Vec<Value> {
@@ -55,8 +60,8 @@ async fn every_try_of_a_failing_event_has_its_line() {
 #[tokio::test]
 async fn a_sample_leaves_out_successes_and_nothing_else() {
     let mut world = World::new();
-    world.processor.sampling = LogSampling::new(0.0).expect("a share");
-    world.intake.sampling = LogSampling::new(0.0).expect("a share");
+    world.processor.sampling = LogSampling::new(SampleRate::new(0.0).expect("a share"));
+    world.intake.sampling = LogSampling::new(SampleRate::new(0.0).expect("a share"));
     let log = Log::capture();
     let body = lead_of("evt_1", "ada@example.com").to_string();
     let answer = HttpRequest::of(&world, body.as_bytes()).send(&world).await;
@@ -76,7 +81,7 @@ async fn a_sample_leaves_out_successes_and_nothing_else() {
 #[tokio::test]
 async fn the_same_events_are_sampled_at_both_ends() {
     let mut world = World::new();
-    let third = LogSampling::new(0.3).expect("a share");
+    let third = LogSampling::new(SampleRate::new(0.3).expect("a share"));
     (world.processor.sampling, world.intake.sampling) = (third, third);
     let log = Log::capture();
     for n in 0..40 {
@@ -101,7 +106,7 @@ async fn the_same_events_are_sampled_at_both_ends() {
 #[tokio::test]
 async fn the_switchboard_lets_one_flow_be_looked_at() {
     let mut world = World::new();
-    world.processor.sampling = LogSampling::new(0.0).expect("a share");
+    world.processor.sampling = LogSampling::new(SampleRate::new(0.0).expect("a share"));
     let on = by_ada(json!({"op": "log_level", "flow": "lead-routing", "level": "debug", "for": "30m"}));
     let answer = replay::handle(&world.replay, on).await;
     assert_eq!(answer["board"]["turned"][0]["what"], "log level debug", "{answer}");
@@ -116,4 +121,35 @@ async fn the_switchboard_lets_one_flow_be_looked_at() {
     world.post(&lead_of("evt_2", "grace@example.com")).await.expect("a good lead");
     world.drain().await;
     assert_eq!(lines(&log), Vec::<Value>::new(), "as usual");
+}
+
+/// What the functions write on their standard output at INFO, until the guard is dropped.
+fn as_deployed() -> (WrittenLog, DefaultGuard) {
+    let written = WrittenLog::default();
+    let to = written.clone();
+    (written, set_default(json_log(LogLevel::Info, move || to.clone())))
+}
+
+#[tokio::test]
+async fn a_flow_that_is_looked_at_tells_its_steps_and_no_other_flow_does() {
+    let world = World::with(flows());
+    let on = by_ada(json!({"op": "log_level", "flow": "lead-routing", "level": "debug", "for": "30m"}));
+    replay::handle(&world.replay, on).await;
+    let (written, _guard) = as_deployed();
+    world.post(&lead()).await.expect("a good lead");
+    world.send("storefront", Some("cart.abandoned"), &payload("cart-abandoned.json"), &[]).await.expect("a good cart");
+    world.drain().await;
+    let of = |level: &str| -> Vec<(String, String)> {
+        let lines = written.lines().into_iter().filter(|line| line["level"] == level);
+        let told = |line: Value| ["flow", "message"].map(|name| line[name].as_str().unwrap_or_default().to_owned());
+        lines.map(told).map(|[flow, message]| (flow, message)).collect()
+    };
+    let steps = of("DEBUG");
+    for message in ["the claim was won", "the call has ended"] {
+        assert!(steps.contains(&("lead-routing".into(), message.into())), "{message}: {steps:?}");
+    }
+    assert!(steps.iter().all(|(flow, _)| flow == "lead-routing"), "{steps:?}");
+    let units: BTreeSet<String> =
+        of("INFO").into_iter().map(|(flow, _)| flow).filter(|flow| !flow.is_empty()).collect();
+    assert_eq!(units, ["cart-recovery", "lead-routing"].map(String::from).into(), "both were worked on");
 }

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::Once;
+use std::sync::{Arc, Mutex, Once};
 
+use serde_json::Value;
 use tracing::subscriber::set_global_default;
 
 /// Everything that this thread logs from now on, at every level.
@@ -43,6 +44,28 @@ struct Writer;
 impl io::Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         LOGGED.with_borrow_mut(|logged| logged.iter_mut().for_each(|logged| logged.extend_from_slice(bytes)));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Lines that a subscriber of a test's own writes.
+#[derive(Clone, Default)]
+pub(super) struct WrittenLog(Arc<Mutex<Vec<u8>>>);
+
+impl WrittenLog {
+    pub(super) fn lines(&self) -> Vec<Value> {
+        let text = String::from_utf8_lossy(&self.0.lock().expect("not poisoned")).into_owned();
+        text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    }
+}
+
+impl io::Write for WrittenLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -35,6 +35,22 @@ async fn events_that_no_invocation_has_time_for_are_parked_with_their_reason() {
     assert!(row.may_replay().is_ok(), "once the parameter is right");
 }
 
+/// Its question would be cut off each time, and asked for ever.
+#[tokio::test]
+async fn a_partner_that_only_enriches_has_to_fit_as_well() {
+    let mut files = files();
+    files[1].text += "geo: {base_url: https://geo.example.com, auth: none, timeout: 4s}\n";
+    let enrich = "enrich: [{id: geo, integration: geo, path: /here, result: {city: /city}}]\n\neffects:";
+    files[2].text = files[2].text.replace("effects:", enrich);
+    let mut world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
+    world.processor.timeout = Duration::from_secs(4);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.poll().await;
+    let death = world.row(&id).await.death.expect("a reason");
+    assert!(death.error.starts_with("the timeout of `geo` is 4 s"), "{}", death.error);
+    assert_eq!((death.reason, world.partners.calls().len()), (Reason::Misconfigured, 0));
+}
+
 #[tokio::test]
 async fn a_container_tells_at_its_start_what_will_never_fit() {
     let world = World::new();

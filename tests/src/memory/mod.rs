@@ -1,6 +1,7 @@
 //! The three functions over the models, on a virtual clock.
 
 mod answers;
+mod charts;
 mod console;
 mod contacts;
 mod contract;
@@ -22,22 +23,33 @@ mod misfit;
 mod not_kept;
 mod outages;
 mod partner_outages;
+mod patience;
 mod payload;
 mod pressure;
 mod processor;
 mod receipts;
 mod replay;
 mod secrets;
+mod several;
+mod shapes;
+mod signed;
+mod spans;
 mod stale;
 mod switches;
 mod tokens;
+mod trace_links;
+mod traces;
 mod versions;
 mod waiting;
+mod wakes;
 mod window;
 mod world;
 
 pub(crate) use console::{HOSTILE, hostile};
 pub(crate) use effects::replace_effects;
-pub(crate) use http::{BATCH, EVENT, HttpAnswer, HttpRequest, RECEIPT, TYPED};
+pub(crate) use faults::OutOfService;
+pub(crate) use http::{BATCH, EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, RECEIPT, TYPED};
 pub(crate) use log::Log;
+pub(crate) use not_kept::take_no_payload;
+pub(crate) use outages::scribble_row;
 pub(crate) use world::{RECEIPTS_TOKEN, SECRET, World, flows_with, flows_without_breaker, policy, signed};

@@ -211,18 +211,27 @@ async fn a_letter_that_was_made_up_changes_nothing() {
         let made_up = Event { payload: payload.clone(), fingerprint, ..event.clone() };
         let body = serde_json::to_string(&made_up).expect("an event");
         let (message_id, receipt, group) = ("m".to_owned(), "r".to_owned(), sent.group.clone());
-        let kept = park_batch(&world.replay, vec![Received { message_id, receipt, group, body }]).await;
+        let (sent_at, first_received_at) = (None, None);
+        let letter = Received { message_id, receipt, group, body, sent_at, first_received_at };
+        let kept = park_batch(&world.replay, vec![letter]).await;
         assert_eq!((kept, world.row(&id).await), (Vec::new(), before.clone()));
         assert_eq!(world.ledger.payload(&id), None, "no payload is kept");
     }
     // The queue's own letter is.
-    let letter = Received { message_id: "m".into(), receipt: "r".into(), group: sent.group, body: sent.body };
+    let letter = Received { message_id: "m".into(), receipt: "r".into(), ..sent.received() };
     park_batch(&world.replay, vec![letter]).await;
     assert_eq!(world.row(&id).await.death.map(|death| death.reason), Some(Reason::Undelivered));
 }
 
 /// A ledger that has a row which it cannot read.
 struct Scribbled<P>(P, EventId);
+
+/// From now on nobody can read this event's row.
+pub(crate) fn scribble_row(world: &mut World, id: EventId) {
+    let claims: Box<dyn Claims> = Box::new(world.ledger.clone());
+    world.processor.ledger = Box::new(Scribbled(claims, id.clone()));
+    world.replay.records = Box::new(Scribbled(world.ledger.clone(), id));
+}
 
 fn unreadable() -> Unavailable {
     Unavailable { port: "the ledger", why: format!("{}: no such state", Unavailable::UNREADABLE) }
@@ -292,8 +301,7 @@ async fn an_event_whose_row_cannot_be_read_is_told_once_and_parked_beside_it() {
     let id = world.post(&lead()).await.expect("a good lead").id;
     let other = world.post(&lead_of("evt_2", "b@example.com")).await.expect("a good lead").id;
     let before = world.row(&id).await;
-    world.processor.ledger = Box::new(Scribbled(world.processor.ledger, id.clone()));
-    world.replay.records = Box::new(Scribbled(world.ledger.clone(), id.clone()));
+    scribble_row(&mut world, id.clone());
     world.drain().await;
     assert_eq!(world.metrics.sum("UnreadableRows{}"), 1, "not with each redelivery");
     assert_eq!(world.row(&other).await.state, State::Succeeded, "others go on");

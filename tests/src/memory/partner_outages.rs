@@ -6,7 +6,7 @@ use std::time::Duration;
 use shared::base::id::EventId;
 use shared::base::machine::Clock as _;
 use shared::base::time::Timestamp;
-use shared::flows::Flows;
+use shared::flows::{File, Flows};
 use shared::ledger::queue::Depths;
 use shared::ledger::{Reason, Row, State};
 use shared::limits::pressure::{Breaker, Gate};
@@ -298,6 +298,99 @@ async fn the_attempts_of_a_renamed_effect_are_spared_too() {
     life.assert_nobody_died();
     let row = life.world.ledger.rows().remove(0);
     assert!(row.effects["crm"].spared > 3 && row.effects["crm"].attempts < 3, "{:?}", row.effects);
+}
+
+/// The plain flow under another guarantee.
+fn flows_under(guarantee: &str) -> Flows {
+    flows_with(|yaml| yaml.replace("guarantee: native", guarantee))
+}
+
+const LOOKUP: &str =
+    "guarantee: lookup\n    lookup: {after: 5s, request: {path: '/found/{{ event.data.event_id }}'}, found: /none}";
+
+/// Whatever a partner guarantees, and however it is down, at whatever rate it is called.
+#[tokio::test]
+async fn nothing_dies_of_an_outage_whatever_the_guarantee_and_however_the_partner_is_down() {
+    let refused = Script::RetryAfter(429, "3600");
+    for (guarantee, down, every) in [
+        ("guarantee: native", Script::Status(429), MINUTE),
+        ("guarantee: idempotent", Script::Status(500), HOUR),
+        ("guarantee: idempotent", Script::Hang, MINUTE),
+        (LOOKUP, Script::Status(503), MINUTE),
+        (LOOKUP, Script::Hang, HOUR),
+        ("guarantee: none", Script::Refused, MINUTE),
+        ("guarantee: none", Script::Refused, HOUR),
+        ("guarantee: none", refused, HOUR),
+    ] {
+        let mut life = Life::of(flows_under(guarantee), every, NOBODY_TWICE);
+        life.live(7 * MINUTE + 31 * SECOND).await;
+        life.world.partners.fail_with(Some(down.clone()));
+        life.live(6 * HOUR).await;
+        life.world.partners.fail_with(None);
+        life.live(HOUR + 2 * MINUTE).await;
+        let world = &life.world;
+        let open: Vec<Row> = world.ledger.rows().into_iter().filter(|row| row.state == State::Dead).collect();
+        assert!(open.is_empty(), "{guarantee} {down:?} {every:?}: {} died: {:?}", open.len(), open[0].history);
+        assert_eq!(life.behind(), 0, "{guarantee} {down:?} {every:?}");
+    }
+}
+
+/// Where nobody can be asked, each call that is in doubt costs its event, a probe's, too. So the partner is probed more
+/// and more seldom, and all others are done when it is back.
+#[tokio::test]
+async fn an_outage_costs_few_events_where_nobody_can_be_asked() {
+    for down in [Script::Status(503), Script::Hang] {
+        let mut life = Life::of(flows_under("guarantee: none"), 10 * SECOND, 50);
+        life.live(7 * MINUTE + 31 * SECOND).await;
+        life.world.partners.fail_with(Some(down.clone()));
+        life.live(6 * HOUR).await;
+        life.world.partners.fail_with(None);
+        life.live(HOUR).await;
+        let rows = life.world.ledger.rows();
+        let (dead, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.state == State::Dead);
+        let reasons = dead.iter().filter_map(|row| Some(row.death.as_ref()?.reason));
+        assert!(reasons.eq(std::iter::repeat_n(Reason::UnknownOutcome, dead.len())));
+        // Until it is known, and then 5 probes in the first quarter of an hour and one in each of the others.
+        assert!((6..=20 + 5 + 24).contains(&dead.len()), "{down:?}: {} of {}", dead.len(), rows.len());
+        assert_eq!((life.behind(), others.len() > 2000), (dead.len(), true), "{down:?}");
+        life.assert_in_order();
+    }
+}
+
+/// What a partner has no room for leaves the queue as well: an event that waits on it is in flight, and the queue bears
+/// only so many, of all flows.
+#[tokio::test]
+async fn a_backlog_at_a_partner_that_works_holds_no_other_flow_up() {
+    let mut files = files();
+    files[1].text = files[1].text.replace("  timeout: 3s", "  rate: {limit: 1/s, burst: 2}\n  timeout: 3s");
+    files[1].text += "mail: {base_url: https://mail.example.com, auth: none, timeout: 3s}\n";
+    let mail = files[2].text.replace("name: lead-routing", "name: mail").replace("lead.created", "lead.mail");
+    let mail = mail.replace("integration: crm", "integration: mail");
+    files.push(File { path: "flows/mail.yaml".into(), text: mail });
+    let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+    let mut life = Life::of(flows, 48 * HOUR, NOBODY_TWICE);
+    for second in 0..1000 {
+        for _ in 0..2 {
+            life.post().await;
+        }
+        if second % 20 == 0 {
+            let mut lead = lead_of(&format!("mail_{second}"), &format!("mail{second}@example.com"));
+            lead["type"] = "lead.mail".into();
+            life.world.post(&lead).await.expect("a good lead");
+        }
+        life.live(SECOND).await;
+    }
+    assert!(life.behind() > 800, "{} wait", life.behind());
+    assert!(life.most_in_flight <= 250, "{} were in flight at once", life.most_in_flight);
+    let rows = life.world.ledger.rows();
+    for row in rows.iter().filter(|row| row.flow == "mail") {
+        let took = row.history.last().map(|last| last.at.since(row.received_at)).unwrap_or_default();
+        assert_eq!(row.state, State::Succeeded, "{:?}", row.history);
+        assert!(took <= 2 * SECOND, "an event of the other flow took {took:?}");
+    }
+    life.live(HOUR / 2).await;
+    assert_eq!(life.behind(), 0);
+    life.assert_nobody_died();
 }
 
 /// An answer that there is no such thing is an answer.

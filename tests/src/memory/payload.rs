@@ -45,7 +45,7 @@ fn letter(world: &World, event: &Event, campaign: &str) {
 
 fn put(queue: &ModelQueue, event: &Event) {
     let body = serde_json::to_string(event).expect("an event is JSON");
-    queue.put(&event.group, &event.deduplication_id(), &body, BTreeMap::new());
+    queue.put(&event.group, &event.deduplication_id(), &body, BTreeMap::new()).expect("SQS takes it");
 }
 
 /// The first message on the queue.

@@ -265,7 +265,7 @@ async fn a_failing_contact_holds_up_nobody_else() {
 #[tokio::test]
 async fn a_body_that_is_no_event_touches_nobody_else() {
     let world = World::new();
-    world.events.put("group", "bad", "not an event", BTreeMap::new());
+    world.events.put("group", "bad", "not an event", BTreeMap::new()).expect("SQS takes it");
     let id = accepted(&world).await;
     assert!(world.poll().await.is_empty(), "nothing goes round and round");
     assert_eq!(world.row(&id).await.state, State::Succeeded);
@@ -278,8 +278,8 @@ async fn a_second_copy_of_a_message_does_nothing() {
     let id = accepted(&world).await;
     let copy = world.events.receive(1)[0].clone();
     world.events.delete(&copy.receipt);
-    world.events.put(&copy.group, "first copy", &copy.body, BTreeMap::new());
-    world.events.put("another group", "second copy", &copy.body, BTreeMap::new());
+    world.events.put(&copy.group, "first-copy", &copy.body, BTreeMap::new()).expect("SQS takes it");
+    world.events.put("another-group", "second-copy", &copy.body, BTreeMap::new()).expect("SQS takes it");
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 1);
     assert_eq!(world.row(&id).await.state, State::Succeeded);

@@ -60,7 +60,7 @@ async fn what_dies_again_beside_its_old_message_is_parked_again() {
     let id = parked(&world).await;
     let event = world.ledger.payload(&id).expect("the payload is kept");
     let body = serde_json::to_string(&event).expect("an event is JSON");
-    world.events.put(&event.group, "not deleted", &body, BTreeMap::new());
+    world.events.put(&event.group, "not-deleted", &body, BTreeMap::new()).expect("SQS takes it");
     replay_it(&world, &id).await.expect("a replay");
     world.partners.script(vec![Script::Status(500); 3]);
     world.drain().await;
@@ -177,7 +177,7 @@ async fn parking_the_same_letter_twice_changes_nothing() {
     let id = parked(&world).await;
     let row = world.row(&id).await;
     let body = serde_json::to_string(&world.ledger.kept(&id).await.expect("kept").expect("a payload")).expect("JSON");
-    world.dead_letters.put("group", "a copy", &body, BTreeMap::new());
+    world.dead_letters.put("group", "a-copy", &body, BTreeMap::new()).expect("SQS takes it");
     assert!(world.park().await.is_empty());
     assert_eq!(world.row(&id).await, row);
 }
@@ -199,9 +199,9 @@ async fn a_letter_that_the_queue_gave_up_on_gets_its_context_from_the_row() {
 #[tokio::test]
 async fn letters_that_nobody_knows_are_kept_too() {
     let world = World::new();
-    world.dead_letters.put("group", "bad", "not an event", BTreeMap::new());
+    world.dead_letters.put("group", "bad", "not an event", BTreeMap::new()).expect("SQS takes it");
     let orphan = serde_json::to_string(&crate::fixtures::event("evt_orphan")).expect("JSON");
-    world.dead_letters.put("group", "orphan", &orphan, BTreeMap::new());
+    world.dead_letters.put("group", "orphan", &orphan, BTreeMap::new()).expect("SQS takes it");
     assert!(world.park().await.is_empty());
     let list = operate(&world.replay, Operation::List { limit: 10, only: Filter::default() }).await.expect("a list");
     let mut reasons: Vec<_> =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 use intake::{Receipt, Rejection};
-use shared::arrival::delivery::Delivery;
+use shared::arrival::delivery::{Called, Delivery};
 use shared::arrival::secrets::{CachedSecrets, SecretStore, Secrets as _};
 use shared::arrival::signature::{Rejected, Secret, sign};
 use shared::base::errors::Unavailable;
@@ -27,7 +27,9 @@ async fn post(world: &World, event_id: &str, secret: &str) -> Result<Receipt, Re
     let scheme = &flows.source("web-forms").expect("it is shipped").scheme;
     let signed = sign(scheme, &Secret::new(secret), "msg_1", world.clock.now().secs(), &body).expect("a good secret");
     let headers = signed.into_iter().chain([("content-type".into(), "application/json".into())]).collect();
-    world.deliver(Delivery { source: "web-forms".into(), event_type: None, headers, body }).await
+    world
+        .deliver(Delivery { source: "web-forms".into(), event_type: None, headers, body, called: Called::default() })
+        .await
 }
 
 fn refused() -> Result<Receipt, Rejection> {

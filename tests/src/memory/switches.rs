@@ -179,10 +179,9 @@ async fn a_switch_that_makes_no_sense_is_refused_in_a_sentence() {
     }
     let nameless = operate(&world, json!({"op": "pause", "by": " ", "reason": "x"})).await;
     assert!(nameless["error"].to_string().contains("`by` must say something"), "{nameless}");
-    assert_eq!(
-        operate(&world, json!({"op": "status"})).await,
-        json!({"version": 0, "board": {}, "batches": [], "waiting": []})
-    );
+    let mut status = operate(&world, json!({"op": "status"})).await;
+    status.as_object_mut().expect("an answer").remove("figures");
+    assert_eq!(status, json!({"version": 0, "board": {}, "batches": [], "waiting": []}));
 }
 
 #[tokio::test]

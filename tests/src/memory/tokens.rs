@@ -353,9 +353,9 @@ async fn an_assertion_is_asked_for_with_a_key_that_must_be_one() {
     let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
     let (world, issuer) = world_of(flows);
     let id = post(&world, 0).await;
-    world.drain().await;
-    let row = world.row(&id).await;
-    let death = row.death.clone().expect("`token` is no private key");
-    assert!(death.error.contains("no private key as PEM"), "{}", death.error);
+    world.poll().await;
+    let (row, story) = (world.row(&id).await, world.story(&id).await);
+    assert_eq!((row.state, row.effects.len()), (State::Retrying, 0), "`token` is no private key");
+    assert!(story.iter().any(|what| what.contains("no private key as PEM")), "{story:?}");
     assert!(issuer.fetches().is_empty() && issuer.calls().is_empty());
 }

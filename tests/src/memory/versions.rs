@@ -259,8 +259,10 @@ async fn a_flow_that_is_added_finds_its_events_in_every_stage() {
             deploy(&mut world, &without_flows());
             world.poll().await;
             let (_, blocked) = plan_of(&world, &id, false).await;
-            assert!(blocked.contains("retrying, not dead"), "{stage:?}: {blocked}");
+            let state = world.row(&id).await.state.as_str();
+            assert!(blocked.contains(&format!("{state}, not dead")), "{stage:?}: {blocked}");
             world.clock.advance(10 * MINUTE);
+            world.wake().await;
         }
         deploy(&mut world, &flows_of(&["a", "b"]));
         world.drain().await;
@@ -298,6 +300,68 @@ async fn without_was_a_renamed_effect_is_a_new_one_and_a_replay_does_not_do_it_u
     assert_eq!(handle(&world.replay, told).await["state"], "queued");
     world.drain().await;
     assert_eq!(keys(&world).concat(), "abcontactb");
+}
+
+/// Whether it is the same effect, only a human knows: what is surely to be done is done, and then the event is parked.
+#[tokio::test]
+async fn an_effect_renamed_without_was_is_neither_done_twice_nor_forgotten_in_any_stage() {
+    for stage in STAGES {
+        for says_it_late in [false, true] {
+            let (mut world, id) = world_at(stage).await;
+            deploy(&mut world, &flows_of(&["contact", "b"]));
+            assert_planned(&world, &id, stage, json!([["contact", "new"], ["b", "run"]])).await;
+            go_on(&world, &id, stage).await;
+            if matches!(stage, Stage::Retrying | Stage::Waiting) {
+                let death = world.row(&id).await.death.expect("it is dead");
+                assert_eq!(death.reason, Reason::Misconfigured, "{stage:?}: {}", death.error);
+                assert!(
+                    death.error.contains("`a` happened") && death.error.contains("`contact` may be"),
+                    "{}",
+                    death.error
+                );
+                world.park().await;
+                let planned = if says_it_late {
+                    deploy(&mut world, &flows_of(&["contact was a", "b"]));
+                    json!([["contact", "skip"], ["b", "skip"]])
+                } else {
+                    json!([["contact", "new"], ["b", "skip"]])
+                };
+                assert_eq!(plan_of(&world, &id, false).await, (planned, String::new()), "{stage:?}");
+                let replayed = handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+                assert_eq!(replayed["state"], "queued", "{replayed}");
+                world.drain().await;
+            }
+            assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+            let expected = if stage == Stage::Queued { "contactb" } else { "abb" };
+            assert_eq!(keys(&world).concat(), expected, "{stage:?}: nothing is done twice");
+        }
+    }
+}
+
+/// The new name is done, and the old one comes back.
+#[tokio::test]
+async fn a_rename_without_was_that_is_rolled_back_does_nothing_twice() {
+    let (mut world, id) = world_at(Stage::Queued).await;
+    deploy(&mut world, &flows_of(&["contact", "b"]));
+    world.partners.script(vec![done(), Script::Status(429)]);
+    world.poll().await;
+    deploy(&mut world, &flows_of(&["a", "b"]));
+    world.drain().await;
+    assert_eq!(keys(&world).concat(), "contactbb");
+    let death = world.row(&id).await.death.expect("it is dead");
+    assert!(death.reason == Reason::Misconfigured && death.error.contains("`a` may be the same"), "{}", death.error);
+}
+
+#[tokio::test]
+async fn an_effect_that_is_removed_leaves_the_others_to_be_done() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        deploy(&mut world, &flows_of(&["b"]));
+        assert_planned(&world, &id, stage, json!([["b", "run"]])).await;
+        go_on(&world, &id, stage).await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
+        assert_eq!(keys(&world).concat(), if stage == Stage::Queued { "b" } else { "abb" }, "{stage:?}");
+    }
 }
 
 #[tokio::test]
@@ -338,19 +402,66 @@ async fn an_event_whose_flow_is_not_there_waits_an_hour_for_it_and_is_parked_the
         let since = world.clock.now();
         while world.clock.now().since(since) < HOUR - Duration::from_secs(60) {
             world.poll().await;
+            world.wake().await;
             world.clock.advance(Duration::from_secs(30));
         }
-        assert_eq!(world.row(&id).await.state, State::Retrying, "{stage:?}: {:?}", world.story(&id).await);
+        let state = world.row(&id).await.state;
+        assert!(matches!(state, State::Queued | State::Retrying | State::Waiting), "{stage:?}: {state:?}");
         deploy(&mut world, &known);
         world.drain().await;
         assert_eq!(world.row(&id).await.state, State::Succeeded, "{stage:?}: {:?}", world.story(&id).await);
     }
+}
+
+#[tokio::test]
+async fn an_event_whose_flow_is_gone_for_good_is_parked_for_that_in_every_stage() {
+    for stage in STAGES {
+        let (mut world, id) = world_at(stage).await;
+        let before = keys(&world).len();
+        if stage.is_parked() {
+            handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+        }
+        if stage == Stage::Waiting {
+            set_going(&world, &id, stage).await;
+        }
+        deploy(&mut world, &without_flows());
+        let since = world.clock.now();
+        world.drain().await;
+        world.park().await;
+        let row = world.row(&id).await;
+        assert!(row.is_parked() && world.ledger.payload(&id).is_some(), "{stage:?}: {:?}", row.history);
+        assert_eq!(row.death.map(|death| death.reason), Some(Reason::UnknownFlow), "{stage:?}");
+        assert!(world.clock.now().since(since) >= HOUR && keys(&world).len() == before, "{stage:?}");
+    }
+}
+
+/// Messages in flight are few: what waits for its flow is on the queue for a quarter of an hour.
+#[tokio::test]
+async fn an_event_whose_flow_is_not_there_leaves_the_queue_and_keeps_its_place() {
     let (mut world, id) = world_at(Stage::Queued).await;
     deploy(&mut world, &without_flows());
+    while world.row(&id).await.state != State::Waiting {
+        assert!(world.clock.now().since(world.row(&id).await.queued_at) < 20 * MINUTE, "{:?}", world.story(&id).await);
+        world.poll().await;
+        world.clock.advance(Duration::from_secs(5));
+    }
+    assert_eq!(world.events.depth(), 0);
+    deploy(&mut world, &flows_of(&["a", "b"]));
+    let mut second = lead();
+    second["data"]["event_id"] = "evt_second".into();
+    let second = world.post(&second).await.expect("a good lead").id;
+    world.poll().await;
+    assert_eq!(
+        world.row(&second).await.state,
+        State::Waiting,
+        "it does not overtake: {:?}",
+        world.story(&second).await
+    );
     world.drain().await;
-    let row = world.row(&id).await;
-    assert_eq!(row.death.map(|death| death.reason), Some(Reason::UnknownFlow));
-    assert!(world.clock.now().since(row.queued_at) >= HOUR);
+    for id in [&id, &second] {
+        assert_eq!(world.row(id).await.state, State::Succeeded, "{:?}", world.story(id).await);
+    }
+    assert_eq!(keys(&world).concat(), "abab");
 }
 
 /// An event that is an hour old, or has waited longer than that, is met by an older container for the first time.
@@ -455,12 +566,16 @@ async fn an_operator_is_told_that_a_newer_version_wrote_a_row_or_a_document() {
 async fn messages_and_letters_of_a_newer_version_stay_on_their_queues() {
     let (world, id) = world_at(Stage::Queued).await;
     let message = world.events.receive(1).remove(0);
-    for body in [
+    for (number, body) in [
         json!({"format": FORMAT + 1, "of": "tomorrow"}).to_string(),
         message.body.replace(&format!("\"format\":{FORMAT}"), &format!("\"format\":{}", FORMAT + 1)),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         for queue in [&world.events, &world.dead_letters] {
-            queue.put("tomorrow", &body, &body, std::collections::BTreeMap::new());
+            let sent = queue.put("tomorrow", &format!("of-tomorrow-{number}"), &body, Default::default());
+            sent.expect("SQS takes it");
         }
         world.poll().await;
         assert!(!world.park().await.is_empty(), "the letter stays");
@@ -472,6 +587,56 @@ async fn messages_and_letters_of_a_newer_version_stay_on_their_queues() {
     assert_eq!(world.ledger.parked(10).await, Ok(vec![]), "nothing is parked as something else");
 }
 
+/// Polls every quarter of an hour for so many days.
+async fn live(world: &World, days: u32) {
+    for _ in 0..days * 96 {
+        world.poll().await;
+        world.park().await;
+        world.clock.advance(15 * MINUTE);
+    }
+}
+
+/// SQS deletes a message after four days, a dead letter after fourteen, and says nothing.
+#[tokio::test]
+async fn a_message_of_a_newer_version_is_never_deleted_without_a_word() {
+    let (world, id) = world_at(Stage::Queued).await;
+    world.drain().await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
+    let body = json!({"format": FORMAT + 1, "of": "tomorrow"}).to_string();
+    world.events.put("tomorrow", "of-tomorrow", &body, Default::default()).expect("SQS takes it");
+    live(&world, 4).await;
+    assert_eq!((world.events.depth(), world.dead_letters.depth()), (0, 1), "it is a dead letter in time");
+    assert!(world.ledger.parked(10).await.expect("an answer").is_empty(), "the newer version may come back for it");
+    live(&world, 14).await;
+    assert_eq!((world.dead_letters.depth(), world.events.take_expired().len()), (0, 0));
+    assert_eq!(world.dead_letters.take_expired().len(), 0);
+    let [row] = &world.ledger.parked(10).await.expect("an answer")[..] else { panic!("one is parked") };
+    assert_eq!(row.death.as_ref().map(|death| death.reason), Some(Reason::Unreadable));
+    assert_eq!(world.ledger.payload(&row.id).map(|kept| kept.payload), Some(json!(body)));
+}
+
+#[tokio::test]
+async fn an_event_whose_row_is_of_a_newer_version_is_never_lost_without_a_word() {
+    for comes_back in [true, false] {
+        let (mut world, id) = world_at(Stage::Queued).await;
+        let newer = world.ledger.in_format(FORMAT + 1);
+        newer.overwrite(&world.row(&id).await);
+        let row = world.row(&id).await;
+        live(&world, 5).await;
+        assert_eq!((world.events.depth(), world.dead_letters.depth()), (0, 1), "it is a dead letter in time");
+        assert_eq!(world.row(&id).await, row, "nothing is written over it");
+        if comes_back {
+            world.replay.records = Box::new(newer);
+        }
+        live(&world, 14).await;
+        assert_eq!(world.dead_letters.take_expired().len(), 0);
+        let [parked] = &world.ledger.parked(10).await.expect("an answer")[..] else { panic!("one is parked") };
+        assert!(world.ledger.payload(&parked.id).is_some());
+        assert_eq!(parked.id == id, comes_back, "its own row, or one beside it");
+        assert_eq!(world.row(&id).await == row, !comes_back);
+    }
+}
+
 #[tokio::test]
 async fn what_is_done_is_kept_for_people_and_for_whoever_asks_when_the_key_is_used_again() {
     let flows = flows_of(&["a"]);
@@ -480,7 +645,7 @@ async fn what_is_done_is_kept_for_people_and_for_whoever_asks_when_the_key_is_us
     world.drain().await;
     let first = world.row(&id).await;
     let later = world.clock.now() + HOUR + Duration::from_secs(1);
-    assert!(first.forgotten(later) && first.is_kept_for_people(later));
+    assert!(first.forgotten(later) && first.is_put_aside(later));
     world.clock.advance(HOUR + Duration::from_secs(1));
     assert_eq!(world.post(&lead()).await.expect("the key is free").id, id);
     world.drain().await;

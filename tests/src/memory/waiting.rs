@@ -172,6 +172,20 @@ async fn a_resume_in_the_night_wakes_at_once_and_in_order() {
     assert_in_order(&world, 20);
 }
 
+#[tokio::test]
+async fn a_wake_by_resume_is_not_held_back_by_a_board_from_just_before_it() {
+    let world = World::with(flows_with(|yaml| yaml));
+    let id = wait_on_pause(&world).await;
+    // The container reads the board for another event, and an operator resumes the flow within the same second.
+    world.clock.advance(9 * SECOND);
+    post(&world, "lead.created", 2, 2).await;
+    work(&world).await;
+    world.clock.advance(Duration::from_millis(300));
+    switch(&world, "resume").await;
+    work(&world).await;
+    assert_eq!((world.row(&id).await.state, world.row(&id).await.wake), (State::Succeeded, 1));
+}
+
 /// One tick wakes 3,000 at most: the next one wakes the others, behind them.
 #[tokio::test]
 async fn a_resume_wakes_as_many_as_one_tick_may_and_the_next_the_others() {
@@ -233,17 +247,28 @@ async fn a_wake_is_not_swallowed_within_five_minutes_of_the_last() {
 /// An event that waits, and the flow that is free again, though nothing was woken yet.
 async fn with_a_waiting_head() -> (World, EventId) {
     let world = World::new();
-    switch(&world, "pause").await;
-    let head = post(&world, "lead.created", 1, 1).await;
-    work(&world).await;
+    let head = wait_on_pause(&world).await;
+    turn_on(&world).await;
+    (world, head)
+}
+
+/// The first event of a contact, which waits because its flow is paused.
+async fn wait_on_pause(world: &World) -> EventId {
+    switch(world, "pause").await;
+    let id = post(world, "lead.created", 1, 1).await;
+    work(world).await;
     world.clock.advance(9 * SECOND);
-    work(&world).await;
-    assert_eq!(world.row(&head).await.state, State::Waiting);
+    work(world).await;
+    assert_eq!(world.row(&id).await.state, State::Waiting);
+    id
+}
+
+/// The flow is free again, and nothing is woken yet.
+async fn turn_on(world: &World) {
     let free = [(Subject::Flow("lead-routing".into()), Turn::Resume)];
     let sign_off = SignOff { by: "ada", why: "it is free" };
     switchboard::turn(&world.board, &free, sign_off, &world.replay.flows, world.clock.now()).await.expect("turned");
     world.clock.advance(6 * SECOND);
-    (world, head)
 }
 
 #[tokio::test]
@@ -260,6 +285,33 @@ async fn a_successor_does_not_overtake_a_waiting_head() {
     let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, call)| call.path).collect();
     assert_eq!(paths, ["/leads/lead.created_3", "/leads/lead.created_1", "/leads/lead.created_2"]);
     assert!(world.ledger.payload(&head).is_none() && world.ledger.payload(&successor).is_none(), "nothing is kept");
+}
+
+#[tokio::test]
+async fn a_place_from_before_a_replay_hides_nobody_who_waits_now() {
+    let world = World::with(flows_with(|yaml| yaml.replace("\nttl:", "\nmax_age: 1h\nttl:")));
+    switch(&world, "pause").await;
+    let (head, successor) = (post(&world, "lead.created", 1, 1).await, post(&world, "lead.created", 2, 1).await);
+    work(&world).await;
+    world.clock.advance(9 * SECOND);
+    work(&world).await;
+    // Both expire while they wait: nobody takes their places out of the line.
+    world.clock.advance(120 * MINUTE);
+    switch(&world, "resume").await;
+    world.drain().await;
+    assert_eq!(states(&world, "lead-routing"), BTreeMap::from([("dead", 2)]));
+
+    switch(&world, "pause").await;
+    world.clock.advance(9 * SECOND);
+    operate(&world, by_ada(json!({"op": "replay", "id": head}))).await;
+    work(&world).await;
+    world.clock.advance(9 * SECOND);
+    work(&world).await;
+    assert_eq!(world.row(&head).await.state, State::Waiting);
+    turn_on(&world).await;
+    operate(&world, by_ada(json!({"op": "replay", "id": successor}))).await;
+    work(&world).await;
+    assert_eq!(world.row(&successor).await.state, State::Waiting, "behind the other one");
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use intake::{Intake, Receipt, Rejection, accept, accept_batch};
+use intake::{Accepted, Intake, Receipt, Rejection, accept, accept_batch};
 use processor::{Processor, process_batch};
-use replay::{Operation, Replay, operate, park_batch};
+use replay::{Figures, Operation, Replay, operate, park_batch};
 use serde_json::Value;
 use shared::adapters::AwsLcCrypto;
-use shared::arrival::delivery::Delivery;
+use shared::arrival::delivery::{Called, Delivery};
 use shared::arrival::secrets::CachedSecrets;
 use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
 use shared::base::document::DocumentStore;
@@ -89,7 +89,7 @@ impl World {
         let limits = ModelLimits::default();
         let pressure = ModelPressure::default();
         let board = ModelDocument::default();
-        let metrics = ModelMetrics::default();
+        let metrics = ModelMetrics::at(clock.clone());
         let contacts = ModelContacts::default();
         let secrets = ModelSecrets::default();
         let tokens = ModelTokens::default();
@@ -109,8 +109,10 @@ impl World {
             queue: Box::new(events.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),
             secrets: Box::new(CachedSecrets::new(secrets.clone(), clock.clone())),
+            public_url: None,
             metrics: Box::new(metrics.clone()),
             sampling: shared::operate::log::LogSampling::ALL,
+            spans: Box::new(None::<shared::model::ModelSpans>),
             clock: Box::new(clock.clone()),
             chance: Box::new(chance.clone()),
         };
@@ -136,6 +138,7 @@ impl World {
             contacts: Box::new(contacts.clone()),
             metrics: Box::new(metrics.clone()),
             sampling: shared::operate::log::LogSampling::ALL,
+            spans: Box::new(None::<shared::model::ModelSpans>),
             latest: Box::new(latest.clone()),
             budgets: Box::new(budgets.clone()),
             gate,
@@ -167,6 +170,8 @@ impl World {
             visibility: Box::new(dead_letters.clone()),
             limiter: Limiter::new(Box::new(limits.clone())),
             metrics: Box::new(metrics.clone()),
+            figures: Figures::new(Box::new(metrics.clone())),
+            spans: Box::new(None::<shared::model::ModelSpans>),
             chance: Box::new(ModelChance::seeded(11)),
             sleep: Box::new(clock.clone()),
             flows: processor.flows.clone(),
@@ -207,6 +212,11 @@ impl World {
     }
 
     pub(crate) async fn deliver(&self, delivery: Delivery) -> Result<Receipt, Rejection> {
+        self.deliver_any(delivery).await.map(|accepted| accepted.into_event().expect("one event of one flow"))
+    }
+
+    /// A delivery that may hold several events, or be for several flows.
+    pub(crate) async fn deliver_any(&self, delivery: Delivery) -> Result<Accepted, Rejection> {
         accept(&self.intake, &WorkUnit::new(&*self.intake.metrics), delivery, Trace::start(1, 2, 3), self.clock.now())
             .await
     }
@@ -243,7 +253,7 @@ impl World {
         let signature = signature.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let headers = signature.chain([("content-type", content_type)]).chain(more.iter().copied()).collect();
         let event_type = event_type.map(str::to_owned);
-        Delivery { source: source.into(), event_type, headers, body: body.to_vec() }
+        Delivery { source: source.into(), event_type, headers, body: body.to_vec(), called: Called::default() }
     }
 
     /// A sender posts these as a batch.
@@ -257,13 +267,14 @@ impl World {
             self.clock.now(),
         )
         .await
+        .map(|results| results.into_iter().map(one_event).collect())
     }
 
     /// One poll of the queue of events. Says what the processor kept.
     pub(crate) async fn poll(&self) -> Vec<String> {
         let batch = self.events.receive(10);
         let messages = batch.iter().map(Delivered::received).collect();
-        let kept = process_batch(&self.processor, messages, self.clock.now() + FUNCTION_TIMEOUT).await;
+        let kept = process_batch(&self.processor, messages, self.clock.now() + self.processor.timeout).await;
         delete(&self.events, batch, &kept);
         kept
     }
@@ -271,7 +282,9 @@ impl World {
     /// The queue gives up on its first message: it is a letter now, as SQS redrives it.
     pub(crate) fn give_up_on_first(&self) {
         let given_up = self.events.receive(1).remove(0);
-        self.dead_letters.put(&given_up.group, &given_up.message_id, &given_up.body, Default::default());
+        self.dead_letters
+            .put(&given_up.group, &given_up.message_id, &given_up.body, Default::default())
+            .expect("SQS takes it");
         self.events.delete(&given_up.receipt);
     }
 
@@ -334,6 +347,11 @@ impl World {
     }
 }
 
+/// The receipt of an event of a batch that is for one flow.
+pub(crate) fn one_event(result: Result<Accepted, Rejection>) -> Result<Receipt, Rejection> {
+    result.map(|accepted| accepted.into_event().expect("one event of one flow"))
+}
+
 fn delete(queue: &ModelQueue, batch: Vec<Delivered>, kept: &[String]) {
     for delivered in batch.iter().filter(|delivered| !kept.contains(&delivered.message_id)) {
         queue.delete(&delivered.receipt);
@@ -357,7 +375,13 @@ pub(crate) fn signed_bytes(body: &[u8], timestamp: i64) -> Delivery {
         ("webhook-timestamp", &timestamp),
         ("webhook-signature", &signature),
     ];
-    Delivery { source: "web-forms".into(), event_type: None, headers: headers.into_iter().collect(), body }
+    Delivery {
+        source: "web-forms".into(),
+        event_type: None,
+        headers: headers.into_iter().collect(),
+        body,
+        called: Called::default(),
+    }
 }
 
 /// The shipped flows with the flow for leads changed in its YAML.

@@ -4,12 +4,15 @@ use crate::fixtures::{root, shown, sources, without_tests};
 
 /// Warnings and errors that are about no event, or that know only a part of its ids: a part of the message,
 /// and why.
-const WITHOUT_ALL_IDS: [(&str, &str); 16] = [
+const WITHOUT_ALL_IDS: [(&str, &str); 19] = [
     ("the waiting events were not counted", "they are many events"),
     ("the resumed events were not woken", "a resume is about many events"),
     ("the stored switchboard cannot be used", "it is about no event"),
     ("a switch is not understood", "it is about no event"),
     ("a newer version sent this dead letter", "this version may not be able to read it"),
+    ("no newer version came back for its message", "this version may not be able to read it"),
+    ("the message of a newer version was not moved", "this version may not be able to read it"),
+    ("a row that could not be read was not looked at", "the flow and the trace are in the row that cannot be read"),
     ("the timeout of an integration does not fit", "it is about no event"),
     ("the deployed times do not fit one another", "it is about no event"),
     ("the dead letter of a malformed message was not sent", "the message is no event: it has an id of the queue's"),

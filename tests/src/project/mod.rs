@@ -7,3 +7,6 @@ mod logs;
 mod names;
 pub(crate) mod named_tests;
 mod layout;
+mod release;
+mod verified;
+mod workflows;

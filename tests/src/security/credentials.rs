@@ -11,7 +11,7 @@ use replay::{Access, Operation, operate};
 use serde_json::{Value, json};
 use shared::adapters::machine::{SystemChance, SystemClock};
 use shared::adapters::{AwsLcCrypto, HttpPartners};
-use shared::arrival::delivery::Delivery;
+use shared::arrival::delivery::{Called, Delivery};
 use shared::arrival::signature::{Secret, verify};
 use shared::base::machine::Clock;
 use shared::effects::body::RequestBody;
@@ -142,6 +142,7 @@ async fn a_signed_request_verifies_over_the_bytes_that_were_sent() {
             event_type: None,
             headers: names.into_iter().filter_map(|name| Some((name, wire.header(name)?))).collect(),
             body,
+            called: Called::default(),
         };
         let genuine = |body| verify(&source, &[Secret::new(KEY)], delivery(body), SystemClock.now()).is_ok();
         assert!(genuine(wire.body.clone()) && !genuine([&wire.body[..], b" "].concat()));

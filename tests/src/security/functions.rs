@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use serde_json::json;
+use shared::adapters::LazyPool;
 use shared::adapters::aws::LambdaFunctions;
 use shared::effects::invocation::{FunctionRequest, InvokeFailure, TeamFunctions};
 use shared::flows::FunctionName;
@@ -35,7 +36,7 @@ fn request(timeout: Duration) -> FunctionRequest {
 /// What comes of an invocation that is answered with this, and the requests that left.
 async fn invoke(answer: &str) -> (Result<serde_json::Value, InvokeFailure>, Vec<String>) {
     let (address, mut asked) = server(answer.to_owned()).await;
-    let functions = LambdaFunctions::new(&aws(&address));
+    let functions = LambdaFunctions::new(&aws(&address), LazyPool::default());
     let ended = functions.invoke(request(Duration::from_millis(900))).await;
     let mut requests = Vec::new();
     while let Ok(request) = asked.try_recv() {
@@ -96,13 +97,16 @@ async fn a_failure_is_never_sent_again_and_quotes_nothing() {
 #[tokio::test]
 async fn a_function_that_is_not_reached_did_not_run_and_one_that_hangs_may_have() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let ended = LambdaFunctions::new(&aws(&format!("http://{gone}"))).invoke(request(Duration::from_secs(1))).await;
+    let ended = LambdaFunctions::new(&aws(&format!("http://{gone}")), LazyPool::default())
+        .invoke(request(Duration::from_secs(1)))
+        .await;
     assert!(matches!(ended, Err(InvokeFailure::NotRun { .. })), "{ended:?}");
 
     let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", hanging.local_addr().expect("an address"));
     let began = Instant::now();
-    let ended = LambdaFunctions::new(&aws(&address)).invoke(request(Duration::from_millis(300))).await;
+    let ended =
+        LambdaFunctions::new(&aws(&address), LazyPool::default()).invoke(request(Duration::from_millis(300))).await;
     assert_eq!(ended, Err(InvokeFailure::Lost("no answer of the function: timed out after 300 ms".into())));
     assert!(began.elapsed() < Duration::from_secs(2), "no longer than it may take: {:?}", began.elapsed());
 }
@@ -111,7 +115,7 @@ async fn a_function_that_is_not_reached_did_not_run_and_one_that_hangs_may_have(
 async fn without_credentials_nothing_leaves() {
     let (address, mut asked) = server(answer("200 OK", "", "{}")).await;
     let bare = SdkConfig::builder().region(Region::new("eu-central-1")).endpoint_url(&address).build();
-    let ended = LambdaFunctions::new(&bare).invoke(request(Duration::from_secs(1))).await;
+    let ended = LambdaFunctions::new(&bare, LazyPool::default()).invoke(request(Duration::from_secs(1))).await;
     assert!(matches!(ended, Err(InvokeFailure::NotRun { .. })), "{ended:?}");
     assert!(asked.try_recv().is_err());
 }

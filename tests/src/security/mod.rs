@@ -1,7 +1,9 @@
 //! What an attacker tries, and what an auditor asks. `infra/SECURITY.md` says who and why.
 
+mod canaries;
 mod credentials;
 mod dependencies;
+mod deployer;
 mod echoes;
 mod effects;
 mod floods;

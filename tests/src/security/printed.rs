@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shared::arrival::delivery::{Delivery, Headers};
+use shared::arrival::delivery::{Called, Delivery, Headers};
 use shared::arrival::event::Event;
 use shared::arrival::invalid::InvalidBody;
 use shared::arrival::key::Names;
@@ -72,9 +72,11 @@ async fn no_type_that_holds_what_people_wrote_prints_it() {
         event_type: Some(CANARY.into()),
         headers: headers.clone(),
         body: CANARY.as_bytes().to_vec(),
+        called: Called { method: "POST".into(), base: CANARY.into(), path: CANARY.into(), query: CANARY.into() },
     };
     let names = Names { id: Some(CANARY), idempotency_key: Some(CANARY), in_batch: None };
-    let received = Received { message_id: "m".into(), receipt: "r".into(), group: "g".into(), body: CANARY.into() };
+    let (message_id, receipt, group) = ("m".into(), "r".into(), "g".into());
+    let received = Received { message_id, receipt, group, body: CANARY.into(), sent_at: None, first_received_at: None };
     let row = spoiled_row();
     let death = row.death.clone().expect("it is dead");
     let letter =

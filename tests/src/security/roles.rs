@@ -12,6 +12,9 @@ const CONTACTS: &str = "ContactsTable.Arn";
 const EVENTS: &str = "EventsQueue.Arn";
 const DEAD_LETTERS: &str = "DeadLettersQueue.Arn";
 
+/// What AWS knows no resource for: the numbers of every metric of the account, and nothing else.
+const WITHOUT_RESOURCE: [&str; 2] = ["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"];
+
 /// Each action of a role on each resource, as `action on resource`, and of which items.
 fn allowed(role: &str) -> BTreeSet<String> {
     let template = Template::read();
@@ -29,7 +32,7 @@ fn allowed(role: &str) -> BTreeSet<String> {
 fn lines(statement: &Value) -> Vec<String> {
     let line = |(action, resource): (String, String)| {
         assert!(action.contains(':') && !action.contains('*'), "{action}");
-        assert_ne!(resource, "*", "{action}");
+        assert!(resource != "*" || WITHOUT_RESOURCE.contains(&action.as_str()), "{action}");
         format!("{action} on {}{}", short(&resource), items(statement))
     };
     pairs(statement).into_iter().map(line).collect()
@@ -73,6 +76,7 @@ fn the_intake_admits_and_sends_and_reads_senders_secrets() {
         ("sqs:SendMessage", EVENTS),
         ("ssm:GetParametersByPath", "/sources/*"),
         ("ssm:GetParametersByPath", "/receipts/*"),
+        ("ssm:GetParametersByPath", "/handshakes/*"),
     ];
     assert_eq!(allowed("IntakeRole"), expected(&lines, "IntakeLogs.Arn"));
 }
@@ -109,13 +113,14 @@ fn the_processor_invokes_only_functions_that_the_pattern_names_and_none_of_ours(
         |names: &[&str]| names.iter().map(|name| format!("lambda:InvokeFunction on {name}")).collect::<Vec<_>>();
     assert_eq!(lines(allow), invoke(&["${TeamFunctions}", "${TeamFunctions}:*"]));
     let functions = template.resources("AWS::Serverless::Function").into_iter();
-    let own =
-        functions.map(|(_, function)| format!("{}*", function["Properties"]["FunctionName"].as_str().expect("a name")));
-    let (mut own, mut denied): (Vec<_>, Vec<_>) = (own.collect(), lines(deny));
-    own = invoke(&own.iter().map(String::as_str).collect::<Vec<_>>());
+    let names =
+        functions.map(|(_, function)| function["Properties"]["FunctionName"].as_str().expect("a name").to_owned());
+    let of_any_stack = names.map(|name| name.replace("${AWS::StackName}", "*"));
+    let own: Vec<String> = of_any_stack.flat_map(|name| [format!("{name}:*"), name]).collect();
+    let (mut own, mut denied) = (invoke(&own.iter().map(String::as_str).collect::<Vec<_>>()), lines(deny));
     own.sort();
     denied.sort();
-    assert_eq!(denied, own, "every function of the stack");
+    assert_eq!(denied, own, "every function of this stack, and of any other");
 }
 
 /// A key of the team's own decrypts for the two functions that read secrets, through SSM alone, and only what each reads.
@@ -125,9 +130,14 @@ fn a_key_of_the_teams_own_decrypts_for_exactly_the_readers() {
     let mut policies: Vec<_> =
         template.resources("AWS::IAM::Policy").into_iter().map(|(name, _)| name.as_str()).collect();
     policies.sort_unstable();
-    assert_eq!(policies, ["IntakeSecretsKeyPolicy", "ProcessorSecretsKeyPolicy", "TeamFunctionsPolicy"]);
+    let keys = ["TablesKeyPolicy", "QueuesKeyPolicy", "ViewersTablesKeyPolicy"];
+    policies.retain(|policy| !keys.contains(policy));
+    assert_eq!(
+        policies,
+        ["IntakeSecretsKeyPolicy", "ProcessorSecretsKeyPolicy", "TeamFunctionsPolicy", "TracesPolicy"]
+    );
     for (policy, role, paths) in [
-        ("IntakeSecretsKeyPolicy", "IntakeRole", ["/sources/*", "/receipts/*"].as_slice()),
+        ("IntakeSecretsKeyPolicy", "IntakeRole", ["/sources/*", "/receipts/*", "/handshakes/*"].as_slice()),
         ("ProcessorSecretsKeyPolicy", "ProcessorRole", &["/integrations/*"]),
     ] {
         let policy = template.at(&format!("/Resources/{policy}"));
@@ -148,6 +158,84 @@ fn a_key_of_the_teams_own_decrypts_for_exactly_the_readers() {
     }
 }
 
+/// Keys of the tables and the queues serve whoever uses those, through their service alone.
+#[test]
+fn keys_of_tables_and_queues_are_used_through_their_services() {
+    let template = Template::read();
+    let all = "kms:Decrypt kms:DescribeKey kms:Encrypt kms:GenerateDataKey kms:ReEncryptFrom kms:ReEncryptTo";
+    let workers = ["IntakeRole", "ProcessorRole", "ReplayRole"].as_slice();
+    for (policy, roles, actions, key, service) in [
+        ("TablesKeyPolicy", workers, all, "TablesKeyArn", "dynamodb"),
+        ("ViewersTablesKeyPolicy", &["ConsoleViewerRole"], "kms:Decrypt kms:DescribeKey", "TablesKeyArn", "dynamodb"),
+        ("QueuesKeyPolicy", workers, "kms:Decrypt kms:GenerateDataKey", "QueuesKeyArn", "sqs"),
+    ] {
+        let policy = template.at(&format!("/Resources/{policy}"));
+        assert_eq!(policy["Condition"], key.replace("KeyArn", "HaveAKey"));
+        assert_eq!(policy["Properties"]["Roles"], serde_json::json!(roles));
+        let statements = policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements");
+        let [statement] = statements.as_slice() else { panic!("one statement: {policy}") };
+        assert_eq!(statement["Effect"], "Allow");
+        let expected: Vec<_> = actions.split(' ').map(|action| format!("{action} on {key}")).collect();
+        assert_eq!(lines(statement), expected);
+        let through = format!("{service}.${{AWS::Region}}.${{AWS::URLSuffix}}");
+        assert_eq!(statement["Condition"], serde_json::json!({"StringEquals": {"kms:ViaService": through}}));
+    }
+}
+
+/// CodeDeploy moves the aliases of the two functions, and invokes nothing.
+#[test]
+fn codedeploy_moves_two_aliases_and_looks_at_alarms() {
+    let functions =
+        ["IntakeFunction.Arn", "${IntakeFunction.Arn}:*", "ProcessorFunction.Arn", "${ProcessorFunction.Arn}:*"];
+    let mut expected = BTreeSet::from(["cloudwatch:DescribeAlarms on *".to_owned()]);
+    for action in ["lambda:GetAlias", "lambda:UpdateAlias", "lambda:GetProvisionedConcurrencyConfig"] {
+        expected.extend(functions.map(|function| format!("{action} on {function}")));
+    }
+    assert_eq!(allowed("RolloutRole"), expected);
+}
+
+/// Each policy for people invokes one alias of one function. CloudWatch's graphs know no resources.
+#[test]
+fn a_policy_for_people_invokes_one_alias() {
+    let template = Template::read();
+    let policies = template.resources("AWS::IAM::ManagedPolicy");
+    assert_eq!(policies.len(), 3);
+    for (name, invoked) in [
+        ("ViewersPolicy", "ConsoleViewerFunction.Alias"),
+        ("OperatorsPolicy", "ReplayFunction.Alias"),
+        ("ApproversPolicy", "ApproversAlias"),
+    ] {
+        let policy = template.at(&format!("/Resources/{name}/Properties/PolicyDocument/Statement"));
+        let mut allowed = BTreeSet::new();
+        for statement in policy.as_array().expect("statements") {
+            assert_eq!(statement["Effect"], "Allow", "{name}");
+            allowed.extend(pairs(statement));
+        }
+        let lambda: Vec<_> = allowed.iter().filter(|(action, _)| action.starts_with("lambda:")).collect();
+        assert_eq!(lambda, [&("lambda:InvokeFunction".to_owned(), invoked.to_owned())], "{name}");
+        let everywhere = allowed.iter().filter(|(_, resource)| resource == "*").map(|(action, _)| action.as_str());
+        let graphs = ["DescribeAlarms", "GetMetricData", "ListDashboards", "ListMetrics"];
+        let everywhere: Vec<_> = everywhere.filter_map(|action| action.strip_prefix("cloudwatch:")).collect();
+        assert!(everywhere.is_empty() || everywhere == graphs, "{name}: {everywhere:?}");
+        assert_eq!(*template.at(&format!("/Outputs/{name}Arn/Value")), name);
+    }
+    let alias = template.at("/Resources/ApproversAlias/Properties");
+    assert_eq!((&alias["Name"], &alias["FunctionName"]), (&"approvers".into(), &"ReplayFunction".into()));
+}
+
+/// Spans are sent to CloudWatch only where the stack says so, by those who make them, and for nothing else.
+#[test]
+fn only_a_stack_that_says_so_exports_its_spans() {
+    let template = Template::read();
+    assert_eq!(template.at("/Parameters/TracesEndpoint/Default"), "");
+    let policy = template.at("/Resources/TracesPolicy");
+    assert_eq!(policy["Condition"], "TracesToCloudWatch");
+    assert_eq!(policy["Properties"]["Roles"], serde_json::json!(["IntakeRole", "ProcessorRole", "ReplayRole"]));
+    let statements = policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements");
+    let [export] = statements.as_slice() else { panic!("one statement: {policy}") };
+    assert_eq!(export["Action"], serde_json::json!(["xray:PutSpans", "xray:PutSpansForIndexing"]));
+}
+
 #[test]
 fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
     let lines = [
@@ -160,6 +248,7 @@ fn the_replay_keeps_records_and_sends_and_reads_no_secret() {
         ("sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes sqs:ChangeMessageVisibility", DEAD_LETTERS),
         ("sqs:SendMessage sqs:GetQueueAttributes", EVENTS),
         ("sqs:SendMessage", DEAD_LETTERS),
+        ("cloudwatch:GetMetricData", "*"),
     ];
     assert_eq!(allowed("ReplayRole"), expected(&lines, "ReplayLogs.Arn"));
 }
@@ -172,12 +261,13 @@ fn the_viewers_console_can_only_read() {
         ("dynamodb:Query", "${LedgerTable.Arn}/index/parked"),
         ("dynamodb:GetItem", "LimitsTable.Arn switchboard latest/*"),
         ("sqs:GetQueueAttributes", EVENTS),
+        ("cloudwatch:GetMetricData", "*"),
     ];
     assert_eq!(allowed("ConsoleViewerRole"), expected(&lines, "ConsoleViewerLogs.Arn"));
 }
 
-/// Each function has its own role, which only Lambda may take on, and one managed policy: X-Ray knows no
-/// resources, so that it cannot be narrowed to ours.
+/// Each function has its own role, which only Lambda may take on, and a managed policy for each of two services that know
+/// no resources to narrow it to: X-Ray, and the network where the functions are in a VPC.
 #[test]
 fn a_role_is_one_functions_own_and_only_lambda_takes_it_on() {
     let template = Template::read();
@@ -188,9 +278,17 @@ fn a_role_is_one_functions_own_and_only_lambda_takes_it_on() {
     for (name, role) in template.resources("AWS::IAM::Role") {
         let trust = &role["Properties"]["AssumeRolePolicyDocument"]["Statement"];
         assert_eq!(trust.as_array().map(Vec::len), Some(1), "{name}");
-        assert_eq!(trust[0]["Principal"], serde_json::json!({"Service": "lambda.amazonaws.com"}), "{name}");
-        let managed = role["Properties"]["ManagedPolicyArns"].as_array().expect("managed policies");
-        let [xray] = managed.as_slice() else { panic!("{name}: {managed:?}") };
-        assert!(xray.as_str().is_some_and(|arn| arn.ends_with(":policy/AWSXRayDaemonWriteAccess")), "{name}: {xray}");
+        let service = if name == "RolloutRole" { "codedeploy" } else { "lambda" };
+        let service = serde_json::json!({"Service": format!("{service}.amazonaws.com")});
+        assert_eq!(trust[0]["Principal"], service, "{name}");
+        let Some(managed) = role["Properties"].get("ManagedPolicyArns") else {
+            assert_eq!(name, "RolloutRole");
+            continue;
+        };
+        let aws = "arn:${AWS::Partition}:iam::aws:policy";
+        let xray = format!("{aws}/AWSXRayDaemonWriteAccess");
+        let network = format!("{aws}/service-role/AWSLambdaENIManagementAccess");
+        let expected = serde_json::json!([["Traced", xray, "AWS::NoValue"], ["InVpc", network, "AWS::NoValue"]]);
+        assert_eq!(*managed, expected, "{name}");
     }
 }

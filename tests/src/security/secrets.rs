@@ -59,11 +59,12 @@ fn secrets_are_exposed_in_few_places_and_compared_in_constant_time() {
         }
     }
     let expected = [
-        "functions/intake/src/receipt_lookup.rs",
+        "functions/intake/src/secret_match.rs",
         "shared/src/adapters/authorize.rs",
         "shared/src/adapters/token_crypto.rs",
+        "shared/src/arrival/signature/ecdsa.rs",
         "shared/src/arrival/signature/mod.rs",
-        "shared/src/arrival/signature/standard_webhooks.rs",
+        "shared/src/arrival/signature/token.rs",
         "shared/src/effects/clue/masked.rs",
         "shared/src/effects/credentials.rs",
         "shared/src/effects/request.rs",

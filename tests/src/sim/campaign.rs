@@ -7,7 +7,7 @@ use sim::RunReport;
 use super::{mutants, seeds};
 
 /// How many seeds `make test` runs.
-const SEEDS: u64 = 2400;
+const SEEDS: u64 = 1600;
 const SHARDS: u64 = 8;
 
 fn number(name: &str) -> Option<u64> {

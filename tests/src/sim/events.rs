@@ -21,31 +21,45 @@ pub(super) fn recipes(flows: &Flows) -> BTreeMap<String, EventRecipe> {
 fn recipe(flow: &Flow) -> EventRecipe {
     let (source, event_type) = (flow.on.source.as_str(), flow.on.event_type.as_str());
     let own = || {
-        let data = json!({
+        let mut data = json!({
             "event_id": "", "entity": "", "address": "", "at": "", "variant": "", "agrees": true, "large": true
         });
+        if source == BULK {
+            data["text"] = json!("");
+        }
         json!({"type": event_type, "data": data})
     };
     let shipped = PAYLOADS.iter().find(|(route, _)| *route == (source, event_type));
     let payload = shipped.map_or_else(own, |(_, file)| payload(file));
+    let payload = if source == META { one_lead(payload) } else { payload };
     let data = if payload.get("data").is_some() { "/data" } else { "" };
     let fields = fields().map(|(name, value)| (format!("{data}/{name}"), value));
-    let fields = if source == SHOPIFY { order_fields() } else { fields.collect() };
+    let fields = match source {
+        SHOPIFY => order_fields(),
+        TYPEFORM => response_fields(),
+        META => lead_fields(),
+        _ => fields.collect(),
+    };
     let fields = fields.into_iter().filter(|(pointer, _)| payload.pointer(pointer).is_some()).collect();
     EventRecipe { fields, delivery_id: "msg".into(), ..EventRecipe::of(payload) }
 }
 
+const BULK: &str = "bulk";
 const SHOPIFY: &str = "shopify";
+const TYPEFORM: &str = "typeform";
+const META: &str = "meta";
 
 /// The payloads under `events/`, by the route that they come on: the source, and the type.
-const PAYLOADS: [((&str, &str), &str); 7] = [
+const PAYLOADS: [((&str, &str), &str); 9] = [
     (("web-forms", "lead.created"), "lead-created.json"),
     (("web-forms", "contact.submitted"), "contact-submitted.json"),
     (("storefront", "cart.abandoned"), "cart-abandoned.json"),
     (("storefront", "cart.nudge.sms"), "cart-nudge-sms.json"),
     (("storefront", "cart.nudge.push"), "cart-nudge-push.json"),
-    ((SHOPIFY, "orders-paid"), "shopify-order-paid.json"),
+    ((SHOPIFY, "orders/paid"), "shopify-order-paid.json"),
     (("slack", "block_actions"), "slack-approval.json"),
+    ((TYPEFORM, "form_response"), "typeform-response.json"),
+    ((META, "leadgen"), "meta-leads.json"),
 ];
 
 /// What differs in Shopify's orders. They are called by names that the other payloads have for other things.
@@ -60,12 +74,39 @@ fn order_fields() -> BTreeMap<String, FieldValue> {
     fields.map(|(pointer, value)| (pointer.to_owned(), value)).into()
 }
 
-/// What Twilio lists of the messages that it sent: the lookup of the shipped flow knows its own by the text.
+/// What differs in Typeform's responses: the address is in a list.
+fn response_fields() -> BTreeMap<String, FieldValue> {
+    let fields = [
+        ("/form_response/token", FieldValue::text("token-{event}")),
+        ("/form_response/answers/0/text", FieldValue::Variant),
+        ("/form_response/answers/1/email", FieldValue::Spelled(EMAIL.into())),
+    ];
+    fields.map(|(pointer, value)| (pointer.to_owned(), value)).into()
+}
+
+/// What differs in Meta's deliveries.
+fn lead_fields() -> BTreeMap<String, FieldValue> {
+    [("/entry/0/changes/0/value/leadgen_id".to_owned(), FieldValue::text("lead-{event}"))].into()
+}
+
+/// A delivery of Meta's with one lead: the simulation knows an event by its delivery.
+fn one_lead(mut delivery: Value) -> Value {
+    let entries = delivery["entry"].as_array_mut().expect("entries");
+    entries.truncate(1);
+    entries[0]["changes"].as_array_mut().expect("changes").truncate(1);
+    delivery
+}
+
+/// What partners list of the messages that they sent: Twilio's is known by its text, Slack's by our key in its metadata.
 pub(super) fn listings() -> BTreeMap<String, Listing> {
-    let fields =
-        [("body", ListedField::Sent("Body".into())), ("date_created", ListedField::At), ("sid", ListedField::Id)];
-    let fields = fields.map(|(name, field)| (name.to_owned(), field)).into();
-    BTreeMap::from([("twilio".to_owned(), Listing { list: "messages".into(), fields })])
+    let messages = |fields: Vec<(&str, ListedField)>| {
+        let fields = fields.into_iter().map(|(name, field)| (name.to_owned(), field)).collect();
+        Listing { list: "messages".into(), fields }
+    };
+    let sent = |name: &str| ListedField::Sent(name.to_owned());
+    let of_twilio = vec![("body", sent("Body")), ("date_created", ListedField::At), ("sid", ListedField::Id)];
+    let of_slack = vec![("metadata", ListedField::SentJson("metadata".into())), ("ts", ListedField::Id)];
+    [("twilio".to_owned(), messages(of_twilio)), ("slack".to_owned(), messages(of_slack))].into()
 }
 
 /// Whatever a payload of ours may hold that differs from event to event.
@@ -83,6 +124,7 @@ fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
         ("variant", FieldValue::Variant),
         ("email", FieldValue::Spelled(EMAIL.into())),
         ("at", FieldValue::Cycle(close_moments())),
+        ("text", FieldValue::Cycle(texts())),
         ("abandoned_at", FieldValue::Moment { apart: Duration::from_secs(600) }),
         ("total", FieldValue::Cycle(total)),
         ("discount_percent", cycle(&[json!(40), json!(10)])),
@@ -94,6 +136,15 @@ fn fields() -> impl Iterator<Item = (&'static str, FieldValue)> {
         ("actions/0/action_id", FieldValue::Decision { yes: json!("approve"), no: json!("reject") }),
     ];
     fields.into_iter()
+}
+
+/// Texts that a queue takes, and some that it does not: a control character, one that is no character, and too many. Few
+/// are long: each step with one takes its time.
+fn texts() -> Vec<Value> {
+    let long = |length: usize| "x".repeat(length);
+    let texts = ["plain", "a tab\tand a line\n", "bad \u{1}", "gr\u{fc}\u{df} \u{1f600}", "bad \u{fffe}", "plain"]
+        .map(str::to_owned);
+    texts.into_iter().chain([long(236 * 1024), long(252 * 1024)]).map(Value::from).collect()
 }
 
 /// Moments on both sides of the edges of a grid of five minutes, and of the windows that the first of them open. They do

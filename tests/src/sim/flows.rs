@@ -8,31 +8,47 @@ use sim::FlowsVersion;
 
 use crate::fixtures::root;
 
-/// What is deployed first, and what is deployed while events are on their way. A line that starts with
-/// `#v2 ` is part of the second alone.
+/// What is deployed first, and what is deployed in two stages while events are on their way. A line that starts with
+/// `#v2 ` is part of the later ones alone. The third renames once more, and removes an effect.
 pub(super) fn versions() -> Vec<FlowsVersion> {
-    let second = |text: String| renamed(text, "first\n    was: [a]").replace("max_attempts: 4", "max_attempts: 5");
-    vec![version(|text| text), version(|text| if is_removed(&text) { String::new() } else { second(text) })]
+    let more = |text: String| text.replace("#v2 ", "").replace("max_attempts: 4", "max_attempts: 5");
+    let second = |text: String| more(renamed(text, "first", "[a]"));
+    let third = |text: String| without_removed_effect(&more(renamed(text, "begun", "[a, first]")));
+    let later =
+        |text: String, change: &dyn Fn(String) -> String| if is_removed(&text) { String::new() } else { change(text) };
+    vec![first(), version(|text| later(text, &second)), version(|text| later(text, &third))]
+}
+
+/// What is deployed first: without the flows that come later.
+fn first() -> FlowsVersion {
+    version(|text| if text.contains("# added later\n") { String::new() } else { text })
 }
 
 /// The same, but the renamed effect does not say what it was.
 pub(super) fn renamed_without_was() -> Vec<FlowsVersion> {
-    vec![version(|text| text), version(|text| renamed(text, "first"))]
+    vec![first(), version(|text| renamed(text.replace("#v2 ", ""), "first", ""))]
 }
 
-/// A file of the second version, in which an effect that is marked so has this name.
-fn renamed(text: String, name: &str) -> String {
-    let text = text.replace("#v2 ", "");
-    match text.contains(RENAMED) {
-        true => text.replace(RENAMED, &format!("id: {name}")).replace("effects.a.", "effects.first."),
-        false => text,
+/// A file in which an effect that is marked so has this name, and says that it had these.
+fn renamed(text: String, name: &str, was: &str) -> String {
+    if !text.contains(RENAMED) {
+        return text;
     }
+    let was = if was.is_empty() { String::new() } else { format!("\n    was: {was}") };
+    text.replace(RENAMED, &format!("id: {name}{was}")).replace("effects.a.", &format!("effects.{name}."))
 }
 
-/// The mark of an effect that the second version renames.
+/// The file without the effect that is marked so: it is the last one.
+fn without_removed_effect(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("  - id: c # removed later\n") else { return text.to_owned() };
+    let (_, after) = rest.split_once("retry:").expect("retries stand behind the effects");
+    format!("{before}retry:{after}")
+}
+
+/// The mark of an effect that each later version renames.
 const RENAMED: &str = "id: a # renamed";
 
-/// Whether the second version does not have the flow of this file.
+/// Whether the later versions do not have the flow of this file.
 fn is_removed(text: &str) -> bool {
     text.contains("# removed\n")
 }

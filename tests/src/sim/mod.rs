@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! - [`flows`]: the flows: the shipped ones, and our own under `flows/`, in two versions.
+//! - [`flows`]: the flows: the shipped ones, and our own under `flows/`, in three versions.
 //! - [`events`]: how the events of each flow are made.
 //! - [`contacts`]: whom the events are about.
 //! - [`seeds`]: which flows a seed is about, and which mutant takes the product's place.
@@ -10,6 +10,7 @@
 //! - [`sweep`]: every fault at every call, one at a time.
 //! - [`cost`]: the calls of all ports that one event of a plain flow makes.
 //! - [`slow_partner`]: a partner that hangs on every call, beside one that does not.
+//! - [`long_waits`]: thousands of events that wait for the morning, for an operator, for a partner that is down.
 //! - [`mutants`]: the protocol with one step broken: each must be caught.
 //!
 //! # To add
@@ -31,4 +32,5 @@ mod campaign;
 mod sweep;
 mod cost;
 mod slow_partner;
+mod long_waits;
 mod mutants;

@@ -18,7 +18,8 @@ pub(super) static SHIPPED: LazyLock<Simulation> = LazyLock::new(|| simulation(ve
 
 /// The simulation of some versions of our flows.
 pub(super) fn simulation(versions: Vec<FlowsVersion>) -> Simulation {
-    let (events, contacts) = (recipes(versions[0].flows()), contacts::known());
+    let events = versions.iter().flat_map(|version| recipes(version.flows())).collect();
+    let contacts = contacts::known();
     let (listings, entities) = (listings(), contacts::ENTITIES);
     let scenario = Scenario { versions, events, listings, entities, contacts, starts_at: NOW };
     Simulation::new(scenario).unwrap_or_else(|error| panic!("{error}"))

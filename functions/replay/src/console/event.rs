@@ -6,10 +6,11 @@ use shared::base::mask::{mask_result, preview};
 use shared::base::time::Timestamp;
 use shared::ledger::{Entry, Progress, Row, State};
 use shared::operate::requeue::Record;
+use shared::operate::{aws_console, log_query};
 
 use super::call::WidgetCall;
 use super::html::{Html, Show, html};
-use super::{Access, Console, parts};
+use super::{Access, Console, parts, timeline};
 use crate::operations::Failure;
 use crate::row_version;
 
@@ -21,7 +22,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
     let preview =
         event.map(|event| html("<b>payload, masked</b><pre>{}</pre>", &[&preview(&event.payload).join("\n")]));
     Ok(html(
-        r#"<h2>{} <code>{}</code></h2><p>{}</p><div class="sides"><div>{}</div><div>{}</div></div>{}{}{}"#,
+        r#"<h2>{} <code>{}</code></h2><p>{}</p><div class="sides"><div>{}</div><div>{}</div></div>{}{}{}{}"#,
         &[
             &parts::badge(row.state),
             &row.id,
@@ -29,6 +30,7 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
             &facts(console, &row, now),
             &preview,
             &effects(console, call, &row, now),
+            &timeline::of(console, &row, now),
             &history(console, &row),
             &earlier_events(console, &earlier, now),
         ],
@@ -76,6 +78,7 @@ fn facts(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
         ("parked", Box::new(row.listed_at.filter(|_| row.is_parked()).map(|at| parts::ago(now, at)))),
         ("replays", Box::new(row.replay)),
         ("trace", Box::new(trace(console, row))),
+        ("logs", Box::new(logs(console, row, now))),
     ];
     if let Some(death) = &row.death {
         facts.push(("reason", Box::new(death.reason.as_str())));
@@ -102,15 +105,32 @@ fn facts(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
     html(r#"<table class="facts">{}</table>"#, &[&facts.iter().map(line).collect::<Html>()])
 }
 
-/// The trace's id, as a link to X-Ray in the function's own region.
+/// The trace's id, as a link to where it can be seen; where there is no such place, with the command that rebuilds it.
 fn trace(console: &Console<'_>, row: &Row) -> Html {
     let id = row.trace.id();
-    let region = console.endpoint.split(':').nth(3).unwrap_or_default();
-    let (time, rest) = id.split_at(8);
-    html(
-        r#"<a href="https://{}.console.aws.amazon.com/cloudwatch/home?region={}#xray:traces/1-{}-{}" target="_blank" rel="noopener"><code>{}</code></a>"#,
-        &[&region, &region, &time, &rest, &id],
-    )
+    if !is_in_aws(console, row) {
+        return html("<code>{}</code> <code>ledgerline trace {}</code>", &[&id, &row.id]);
+    }
+    let address = aws_console::trace(console.region(), &row.trace);
+    html(r#"<a href="{}" target="_blank" rel="noopener"><code>{}</code></a>"#, &[&address, &id])
+}
+
+/// Whether AWS's console can know the trace: its spans are exported to CloudWatch, or nothing is exported, and Lambda has
+/// begun the trace and X-Ray records it. Of what goes to a collector nothing is known here.
+fn is_in_aws(console: &Console<'_>, row: &Row) -> bool {
+    let spans = &console.replay.spans;
+    match spans.share_has(&row.trace) {
+        Some(_) => spans.are_in_cloudwatch() && spans.takes(&row.trace),
+        None => row.trace.is_sampled() && row.trace.is_of_x_ray(row.received_at),
+    }
+}
+
+/// A link to the event's lines in the logs, with the query filled in.
+fn logs(console: &Console<'_>, row: &Row, now: Timestamp) -> Html {
+    let stack = log_query::stack_of(console.endpoint);
+    let until = row.history.last().map_or(now, |last| last.at);
+    let address = log_query::address(console.region(), stack, &row.id, row.received_at, until);
+    html(r#"<a href="{}" target="_blank" rel="noopener">Logs Insights</a>"#, &[&address])
 }
 
 fn effects(console: &Console<'_>, call: &WidgetCall, row: &Row, now: Timestamp) -> Html {

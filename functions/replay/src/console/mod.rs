@@ -9,14 +9,18 @@
 //! that can only read, and shows no buttons.
 
 mod call;
+mod chart;
 mod event;
+mod figures;
 mod html;
 mod list;
 mod outcome;
 mod overview;
 mod parts;
 mod plan;
+mod plots;
 mod switches;
+mod timeline;
 
 use std::str::FromStr;
 
@@ -24,6 +28,7 @@ use serde_json::{Value, json};
 use shared::ledger::unquoted;
 
 pub(crate) use call::WidgetCall;
+pub(crate) use figures::queries as drawn;
 use html::{Html, html};
 
 use crate::Replay;
@@ -64,6 +69,11 @@ pub struct Console<'a> {
 }
 
 impl Console<'_> {
+    /// The region of the function.
+    fn region(&self) -> &str {
+        self.endpoint.split(':').nth(3).unwrap_or_default()
+    }
+
     /// A line of the history or an error, as this console may show it. Partners and operators may name people in it.
     fn line(&self, line: &str) -> String {
         match self.access {

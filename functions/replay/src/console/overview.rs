@@ -9,7 +9,7 @@ use shared::ledger::{Row, State};
 
 use super::call::WidgetCall;
 use super::html::{Html, html};
-use super::{Console, parts, switches};
+use super::{Console, figures, parts, switches};
 use crate::lists::newest;
 use crate::operations::Failure;
 
@@ -19,10 +19,9 @@ pub(super) async fn page(console: &Console<'_>, call: &WidgetCall) -> Result<Htm
     let switches = switches::tables(console, call, &counts(rows.iter().map(|row| row.flow.as_str()))).await?;
     let older = more.then(|| html("<p>Only the newest {} are counted: there are older ones.</p>", &[&rows.len()]));
     let depth = console.replay.depths.depth().await?;
-    Ok(html(
-        "{}{}{}{}",
-        &[&tiles(console, depth, &[&rows[..], &waiting].concat()), &older, &reasons(console, &rows), &switches],
-    ))
+    let tiles = tiles(console, depth, &[&rows[..], &waiting].concat());
+    let charts = figures::charts(console).await;
+    Ok(html("{}{}{}{}{}", &[&tiles, &older, &reasons(console, &rows), &charts, &switches]))
 }
 
 /// The states in which an event is parked, or waits.

@@ -83,7 +83,7 @@ pub(super) fn ago(now: Timestamp, at: Timestamp) -> Html {
 }
 
 /// A span of time, in the largest unit that it fills twice.
-fn span(secs: u64) -> String {
+pub(super) fn span(secs: u64) -> String {
     match secs {
         0..120 => format!("{secs} s"),
         120..7200 => format!("{} min", secs / 60),

@@ -1,6 +1,6 @@
 //! Signed requests to AWS, over the HTTP and TLS that the SDK brings.
 //!
-//! By hand, for they are three: the SDKs of Lambda and CloudWatch are a quarter of a million lines to
+//! By hand, for they are few: the SDKs of Lambda and CloudWatch are a quarter of a million lines to
 //! compile, and bring a second HTTP. Credentials, profiles, regions and signatures are the SDK's.
 
 use std::time::{Duration, SystemTime};

@@ -13,9 +13,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use shared::operate::metric;
+use shared::base::id::EventId;
+use shared::base::time::Timestamp;
+use shared::operate::{log_query, metric};
 use tokio::time::{sleep, timeout};
 
+use crate::args::now;
 use crate::operator_name::{host_name, operator_name};
 use aws_client::{AwsClient, AwsRequest, AwsResponse};
 use call_failure::{CallFailure, Repeat};
@@ -39,6 +42,7 @@ pub(crate) struct CloudClient {
     aws: AwsClient,
     stack: String,
     function: String,
+    alias: &'static str,
     hint: &'static str,
     args: CloudArgs,
 }
@@ -47,8 +51,8 @@ pub(crate) struct CloudClient {
 pub(crate) fn with<T>(at: &CloudArgs, work: impl AsyncFnOnce(&CloudClient) -> Result<T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("nothing was sent: the command cannot start its event loop")?.block_on(async {
-        let CloudTarget { aws, stack, function, hint } = at.target().await?;
-        work(&CloudClient { aws: AwsClient::new(aws)?, stack, function, hint, args: at.clone() }).await
+        let CloudTarget { aws, stack, function, alias, hint } = at.target().await?;
+        work(&CloudClient { aws: AwsClient::new(aws)?, stack, function, alias, hint, args: at.clone() }).await
     })
 }
 
@@ -87,6 +91,24 @@ impl CloudClient {
         self.send_with_retries(&request, Repeat::Always, "Try again").await.map(drop)
     }
 
+    /// Calls an action of SSM Parameter Store that changes nothing.
+    pub(crate) async fn read_parameters(&self, action: &str, input: Value) -> Result<Value> {
+        let request = ssm_request(action, &input);
+        let response = self.send_with_retries(&request, Repeat::Always, "Nothing was changed: try again").await?;
+        serde_json::from_slice(&response.body).context("SSM sent an answer that is not JSON: try again")
+    }
+
+    /// Calls an action of SSM Parameter Store that changes something, once. `check` is the verb that shows whether it did.
+    pub(crate) async fn change_parameters(&self, action: &str, input: Value, check: &str) -> Result<()> {
+        let next = format!("It may have been done: look at `{}` before you try again", self.command(check));
+        self.send_with_retries(&ssm_request(action, &input), Repeat::IfNotSent, &next).await.map(drop)
+    }
+
+    /// The stack's name.
+    pub(crate) fn stack(&self) -> &str {
+        &self.stack
+    }
+
     /// The operator's name: as AWS knows it, or else as this machine does.
     pub(crate) async fn caller_name(&self) -> String {
         let sts = aws_sdk_sts::Client::new(&self.aws.aws);
@@ -100,13 +122,20 @@ impl CloudClient {
         metric::namespace(&self.stack)
     }
 
+    /// The address of an event's lines in Logs Insights, by the event's page. The local cloud has none.
+    pub(crate) fn log_address(&self, page: &Value) -> Option<String> {
+        let region = self.aws.aws.region().filter(|_| !self.args.is_local())?.as_ref();
+        let received = page["received_at"].as_str().and_then(Timestamp::parse)?;
+        Some(log_query::address(region, &self.stack, &EventId::named(page["id"].as_str()?), received, now()))
+    }
+
     /// A command that operates the same cloud when it is pasted.
     pub(crate) fn command(&self, verb: &str) -> String {
         self.args.command(verb)
     }
 
     fn invocation(&self, operation: &Value) -> AwsRequest {
-        let path = format!("/2015-03-31/functions/{}/invocations", self.function);
+        let path = format!("/2015-03-31/functions/{}/invocations?Qualifier={}", self.function, self.alias);
         AwsRequest { service: "lambda", path, target: None, body: operation.to_string() }
     }
 
@@ -131,9 +160,15 @@ impl CloudClient {
     fn destination(&self, request: &AwsRequest) -> String {
         match request.service {
             "lambda" => format!("the function {} at {}", self.function, self.aws.endpoint(request.service)),
+            "ssm" => format!("SSM Parameter Store at {}", self.aws.endpoint(request.service)),
             _ => format!("CloudWatch at {}", self.aws.endpoint(request.service)),
         }
     }
+}
+
+fn ssm_request(action: &str, input: &Value) -> AwsRequest {
+    let target = Some(format!("AmazonSSM.{action}"));
+    AwsRequest { service: "ssm", path: "/".into(), target, body: input.to_string() }
 }
 
 fn cloudwatch_request(action: &str, input: &Value) -> AwsRequest {

@@ -31,6 +31,9 @@ pub(crate) struct CloudArgs {
     /// The AWS region that the stack is deployed in.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "REGION")]
     region: Option<String>,
+    /// Be an approver: whoever may invoke only the function's alias `approvers` looks and answers by it.
+    #[arg(long, global = true, help_heading = CLOUD)]
+    approver: bool,
     /// The name of the deployed stack.
     #[arg(long, global = true, help_heading = CLOUD, value_name = "NAME", value_parser = stack,
           env = STACK_VARIABLE, default_value = DEFAULT_STACK)]
@@ -45,13 +48,30 @@ pub(super) struct CloudTarget {
     pub(super) stack: String,
     /// The replay function's name.
     pub(super) function: String,
+    /// The alias by which it is invoked.
+    pub(super) alias: &'static str,
     /// What the operator should check when the cloud does not answer.
     pub(super) hint: &'static str,
 }
 
+/// The alias by which the template lets everything run the functions: the version that is deployed, flows included.
+const LIVE: &str = "live";
+
+/// The alias by which approvers, who may use no other, answer questions.
+const APPROVERS: &str = "approvers";
+
 impl CloudArgs {
+    fn alias(&self) -> &'static str {
+        if self.approver { APPROVERS } else { LIVE }
+    }
+
     pub(super) async fn target(&self) -> Result<CloudTarget> {
         if self.local { self.on_this_machine().await } else { Ok(self.in_aws().await) }
+    }
+
+    /// Whether it is the local cloud.
+    pub(super) fn is_local(&self) -> bool {
+        self.local
     }
 
     /// A command that operates the same cloud when it is pasted: `ledgerline --local status`.
@@ -65,6 +85,7 @@ impl CloudArgs {
         let options = [("--profile", self.profile.as_ref()), ("--region", self.region.as_ref()), ("--stack", stack)];
         let options = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", quoted(value?))));
         let local = if self.local { " --local" } else { "" };
+        let local = local.to_owned() + if self.approver { " --approver" } else { "" };
         format!("{}{local}{} {verb}", program(std::env::args().next()), options.collect::<String>())
     }
 
@@ -78,7 +99,8 @@ impl CloudArgs {
             Some(profile) => with_credentials_of(profile, aws.profile_name(profile).load().await),
         };
         let hint = "Check the network, the region, and AWS_ENDPOINT_URL if it is set.";
-        CloudTarget { aws, stack: self.stack.clone(), function: format!("{}-replay", self.stack), hint }
+        let (stack, function) = (self.stack.clone(), format!("{}-replay", self.stack));
+        CloudTarget { aws, stack, function, alias: self.alias(), hint }
     }
 
     async fn on_this_machine(&self) -> Result<CloudTarget> {
@@ -100,6 +122,7 @@ impl CloudArgs {
             aws: aws.load().await,
             stack,
             function,
+            alias: self.alias(),
             hint: "Start the local cloud with `make run`, if it is not running.",
         })
     }
@@ -178,7 +201,7 @@ impl CloudArgs {
     /// The options of a command that names no cloud.
     pub(crate) fn unnamed() -> Self {
         let stack = std::env::var(STACK_VARIABLE).unwrap_or_else(|_| DEFAULT_STACK.into());
-        Self { local: false, profile: None, region: None, stack }
+        Self { local: false, profile: None, region: None, approver: false, stack }
     }
 }
 
@@ -192,6 +215,7 @@ mod tests {
             local,
             profile: profile.map(str::to_owned),
             region: profile.map(|_| "eu-central-1".to_owned()),
+            approver: false,
             stack: stack.to_owned(),
         };
         assert_eq!(args(false, None, "ledgerline").command_where("ledgerline", "status"), "ledgerline status");
@@ -204,6 +228,8 @@ mod tests {
             args(false, Some("my prod"), "shop").command_where("ledgerline", "status"),
             "ledgerline --profile 'my prod' --region eu-central-1 --stack shop status"
         );
+        let approver = CloudArgs { approver: true, ..args(true, None, "shop") };
+        assert_eq!(approver.command_where("shop", "show e1"), "ledgerline --local --approver show e1");
     }
 
     #[test]

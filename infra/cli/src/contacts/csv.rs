@@ -1,10 +1,10 @@
 //! CSV as RFC 4180 has it: commas, quotes, and doubled quotes within quotes.
 
 /// One record of a CSV file: the line that it begins on, and its cells.
-pub(super) type CsvRecord = (u64, Vec<String>);
+pub(crate) type CsvRecord = (u64, Vec<String>);
 
 /// Reads all records. A quote that is never closed takes in the rest of the text.
-pub(super) fn records(text: &str) -> Vec<CsvRecord> {
+pub(crate) fn records(text: &str) -> Vec<CsvRecord> {
     let mut records = Vec::new();
     let mut reader = CsvReader { line: 1, begins: 1, ..CsvReader::default() };
     let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();

@@ -1,9 +1,9 @@
 //! `ledgerline contacts`: the people that flows know, of whom guards ask for consent.
 
-mod csv;
+pub(crate) mod csv;
 mod import;
 mod report;
-mod rows;
+pub(crate) mod rows;
 mod set;
 mod show;
 

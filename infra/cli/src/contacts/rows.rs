@@ -10,16 +10,16 @@ use super::csv;
 
 /// The rows of a file that can be sent, and the lines that cannot.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct ImportFile {
-    pub(super) rows: Vec<Value>,
-    pub(super) rejected: Vec<(u64, String)>,
+pub(crate) struct ImportFile {
+    pub(crate) rows: Vec<Value>,
+    pub(crate) rejected: Vec<(u64, String)>,
 }
 
 /// What the options say of every row that does not say it itself.
 #[derive(Debug, Default)]
-pub(super) struct RowDefaults {
-    pub(super) tenant: Option<String>,
-    pub(super) at: Option<String>,
+pub(crate) struct RowDefaults {
+    pub(crate) tenant: Option<String>,
+    pub(crate) at: Option<String>,
 }
 
 /// The most rows of one request.
@@ -31,7 +31,7 @@ const MAX_ROW: usize = 256 * 1024;
 
 impl ImportFile {
     /// Reads a file by the ending of its name.
-    pub(super) fn parse(path: &Path, text: &str, defaults: &RowDefaults) -> Result<Self> {
+    pub(crate) fn parse(path: &Path, text: &str, defaults: &RowDefaults) -> Result<Self> {
         let lines = match path.extension().and_then(|ending| ending.to_str()) {
             Some("csv") => csv_lines(text)?,
             Some("jsonl") => json_lines(text),
@@ -48,7 +48,7 @@ impl ImportFile {
     }
 
     /// The rows in the order of the file, as many in each pack as one request takes.
-    pub(super) fn packs(&self) -> Vec<Vec<Value>> {
+    pub(crate) fn packs(&self) -> Vec<Vec<Value>> {
         let mut packs: Vec<Vec<Value>> = Vec::new();
         let mut bytes = 0;
         for row in &self.rows {

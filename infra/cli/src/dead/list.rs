@@ -68,6 +68,14 @@ mod tests {
     }
 
     #[test]
+    fn a_waiting_event_says_why_and_since_when() {
+        let waits = json!({"for": "integration crm", "why": "breaker open", "since": "2026-11-16T10:00:00.000Z", "until": null});
+        let line = json!({"id": "aa", "flow": "leads", "state": "waiting", "version": "3.4", "waits": waits});
+        let told = text(&json!({"parked": [line], "matching": 1, "more": false}));
+        assert!(told.contains("for integration crm: breaker open, since 2026-11-16T10:00:00.000Z"), "{told}");
+    }
+
+    #[test]
     fn nothing_is_told_in_words() {
         let none = |more: bool| text(&json!({"parked": [], "matching": 0, "more": more}));
         assert_eq!(none(false), "No parked event matches.\n");

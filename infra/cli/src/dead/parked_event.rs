@@ -20,6 +20,25 @@ pub(crate) struct ParkedEvent {
     pub(crate) error: Option<String>,
     pub(crate) attempts: Option<u64>,
     pub(crate) ask: Option<AwaitedApproval>,
+    pub(crate) waits: Option<ParkedWait>,
+}
+
+/// What an event waits for that has left the queue.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct ParkedWait {
+    r#for: String,
+    why: String,
+    since: String,
+    until: Option<String>,
+}
+
+impl ParkedWait {
+    /// For what, why, since when, and until when where that is known.
+    pub(crate) fn in_words(&self) -> String {
+        let ParkedWait { r#for, why, since, until } = self;
+        let until = until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
+        format!("for {for}: {why}, since {since}{until}", for = r#for)
+    }
 }
 
 /// The approval that an event awaits.
@@ -58,7 +77,8 @@ impl ParkedEvent {
     /// The event as a row of a table.
     pub(crate) fn row(&self) -> [String; 6] {
         let tries = self.attempts.map(|attempts| attempts.to_string()).unwrap_or_default();
-        let error = short(&self.last_error(), ERROR_LENGTH);
+        let wait = self.waits.as_ref().map(ParkedWait::in_words);
+        let error = wait.unwrap_or_else(|| short(&self.last_error(), ERROR_LENGTH));
         [self.parked_at.clone(), self.flow.clone(), self.why().to_owned(), tries, error, self.id.clone()]
     }
 

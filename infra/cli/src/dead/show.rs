@@ -5,11 +5,14 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::base::mask::mask_result;
+use shared::ledger::timeline::EventTimeline;
 
 use super::parked_event::ParkedEvent;
 use crate::CommandExit;
+use crate::args::now;
 use crate::cloud::{self, CloudArgs, CloudClient};
 use crate::output::{self, BAD, BOLD, columns, printable, styled};
+use crate::trace::drawn;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -30,9 +33,13 @@ pub(crate) struct ShowArgs {
 
 impl ShowArgs {
     pub(crate) fn run(self, at: &CloudArgs, json: bool) -> Result<CommandExit> {
-        let answer = cloud::with(at, async |cloud| read_event(cloud, &self.id).await)?;
+        let (answer, logs) = cloud::with(at, async |cloud| {
+            let answer = read_event(cloud, &self.id).await?;
+            let logs = cloud.log_address(&answer);
+            Ok((answer, logs))
+        })?;
         let shown = if self.results { answer } else { with_masked_results(answer) };
-        output::print_answer(json, &shown, || text(&shown, at))?;
+        output::print_answer(json, &shown, || text(&shown, at, logs.as_deref()))?;
         Ok(CommandExit::Success)
     }
 }
@@ -63,8 +70,10 @@ pub(crate) async fn row_version(cloud: &CloudClient, id: &str, seen: Option<&str
     }
 }
 
-fn text(page: &Value, at: &CloudArgs) -> String {
-    let sections = [facts(page), effects(page), history(page), earlier(page), preview(page), next_steps(page, at)];
+fn text(page: &Value, at: &CloudArgs, logs: Option<&str>) -> String {
+    let (history, earlier, preview) = (history(page), earlier(page), preview(page));
+    let logs = logs.map_or_else(String::new, |logs| format!("{}\n  {logs}\n", styled(BOLD, "LOGS, in your browser")));
+    let sections = [facts(page), effects(page), timeline(page), history, earlier, preview, logs, next_steps(page, at)];
     sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -82,11 +91,13 @@ fn facts(page: &Value) -> String {
     let tries = line.attempts.map(|attempts| format!(" (attempt {attempts})")).unwrap_or_default();
     let error = line.error.as_ref().map(|_| printable(&line.last_error()) + &tries);
     let ask = line.ask.as_ref().map(|ask| format!("{} until {}", printable(&ask.hash), printable(&ask.until)));
+    let waits = line.waits.as_ref().map(|waits| printable(&waits.in_words()));
     let noop = page["noop"]["guard"].as_str().map(printable);
     let facts = [
         ("id", Some(printable(&line.id))),
         ("state", Some(printable(&line.state))),
         ("last error", error),
+        ("waits", waits),
         ("guard", noop),
         ("goes on as", page["noop"]["facts"]["replayed_as"].as_str().map(printable)),
         ("approval", ask),
@@ -108,6 +119,15 @@ fn effects(page: &Value) -> String {
     };
     let rows: Vec<_> = page["effects"].as_object().into_iter().flatten().map(row).collect();
     if rows.is_empty() { String::new() } else { columns(["EFFECT", "STATE", "TRIES", "AT", "ERROR"], &rows) }
+}
+
+/// A bar for each span. An older function does not tell them.
+fn timeline(page: &Value) -> String {
+    let Ok(timeline) = EventTimeline::deserialize(&page["timeline"]) else { return String::new() };
+    if timeline.spans.is_empty() {
+        return String::new();
+    }
+    format!("{}\n{}", styled(BOLD, "TIMELINE"), drawn::bars(&timeline, now()))
 }
 
 fn history(page: &Value) -> String {
@@ -143,14 +163,16 @@ fn section(title: &str, lines: &Value) -> String {
 /// What the operator can do about the event, with commands to paste.
 fn next_steps(page: &Value, at: &CloudArgs) -> String {
     let id = word(&page["id"]);
-    let unknown = |(name, effect): (&String, &Value)| (effect["state"] == "unknown").then(|| printable(name));
+    let unknown = |(name, effect): (&String, &Value)| {
+        (effect["state"] == "unknown").then(|| (printable(name), result_to_fill_in(effect)))
+    };
     let unknown = page["effects"].as_object().into_iter().flatten().find_map(unknown);
     let (title, verbs) = match (page["state"].as_str(), unknown) {
-        (Some("dead"), Some(effect)) => (
-            "Look into the partner's records, then record whether the effect happened (and its result, in place of {}):",
+        (Some("dead"), Some((effect, result))) => (
+            "Look into the partner's records, then record whether the effect happened (and its result, from these records):",
             vec![
                 format!("resolve {id} {effect} --did-not-happen --reason '…'"),
-                format!("resolve {id} {effect} --happened '{{}}' --reason '…'"),
+                format!("resolve {id} {effect} --happened '{result}' --reason '…'"),
             ],
         ),
         (Some("dead" | "queued"), _) => (
@@ -165,6 +187,13 @@ fn next_steps(page: &Value, at: &CloudArgs) -> String {
     };
     let commands: String = verbs.iter().map(|verb| format!("  {}\n", at.command(verb))).collect();
     format!("{title}\n{commands}")
+}
+
+/// The result of an effect as an operator states it: with the names that the flow needs. An older function does not tell them.
+fn result_to_fill_in(effect: &Value) -> String {
+    let needed = effect["needs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let fields: Vec<String> = needed.map(|name| format!("{}: \"…\"", json!(printable(name)))).collect();
+    format!("{{{}}}", fields.join(", "))
 }
 
 #[cfg(test)]
@@ -182,6 +211,23 @@ mod tests {
                 "mail": {"state": "done", "attempts": 1, "at": "2026-11-16T09:59:01.000Z", "result": {"id": "secret"}},
             },
             "history": ["2026-11-16T09:59:00.000Z  accepted", "2026-11-16T10:00:00.042Z  parked"],
+            "timeline": {
+                "event": "1b16f576", "flow": "lead-routing", "state": "dead",
+                "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+                "spans": [
+                    {"id": "00000000000000a1", "parent": "00f067aa0ba902b7", "kind": "accepted", "end": "done",
+                     "began": 1_794_823_140_000_i64, "ended": 1_794_823_140_004_i64},
+                    {"id": "00000000000000a2", "parent": "00000000000000a1", "kind": "worked", "claim": 1,
+                     "end": "unknown", "said": "the worker was lost",
+                     "began": 1_794_823_140_100_i64, "ended": 1_794_823_180_000_i64},
+                    {"id": "00000000000000a3", "parent": "00000000000000a2", "kind": "called", "effect": "crm",
+                     "attempt": 1, "end": "unknown", "said": "the worker was lost",
+                     "began": 1_794_823_140_100_i64, "ended": 1_794_823_180_000_i64},
+                    {"id": "00000000000000a4", "parent": "00000000000000a1", "kind": "worked", "claim": 2,
+                     "end": "done", "said": "dead: attempts_spent",
+                     "began": 1_794_823_190_000_i64, "ended": 1_794_823_200_042_i64},
+                ],
+            },
             "older": [{
                 "received_at": "2026-11-14T08:00:00.000Z", "state": "succeeded",
                 "effects": {"crm": {"state": "done", "result": {"id": "secret"}}, "mail": {"state": "skipped"}},
@@ -193,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_page_reads_from_top_to_bottom() {
-        let text = text(&page(), &CloudArgs::unnamed());
+        let text = text(&page(), &CloudArgs::unnamed(), Some("https://eu-central-1.console.aws.amazon.com/…"));
         assert!(!text.contains("secret"), "results are for scripts");
         insta::assert_snapshot!(anstream::adapter::strip_str(&text));
     }
@@ -212,6 +258,9 @@ mod tests {
         page["effects"]["crm"]["state"] = json!("unknown");
         let next = |page: &Value| next_steps(page, &CloudArgs::unnamed());
         assert!(next(&page).contains("ledgerline resolve 1b16f576 crm --did-not-happen"), "{}", next(&page));
+        assert!(next(&page).contains("crm --happened '{}'"), "{}", next(&page));
+        page["effects"]["crm"]["needs"] = json!(["ts", "channel"]);
+        assert!(next(&page).contains(r#"crm --happened '{"ts": "…", "channel": "…"}'"#), "{}", next(&page));
         page["state"] = json!("awaiting_approval");
         assert!(next(&page).contains("ledgerline approve 1b16f576"), "{}", next(&page));
         page["state"] = json!("succeeded");

@@ -6,10 +6,20 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use shared::flows::{File, Flows, Problems, default_answers};
+use shared::flows::{File, Flows, Problem, Problems, default_answers};
 
 use crate::args::parse_duration;
-use crate::{CommandExit, flows_folder, output};
+use crate::scenarios::folder::ReadScenarios;
+use crate::{CommandExit, catalog, flows_folder, output, scenarios};
+
+mod findings;
+mod mended;
+mod promises;
+mod salvage;
+pub(super) mod unfilled;
+
+use salvage::Salvage;
+pub(super) use unfilled::CHANGE_ME;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -40,19 +50,30 @@ pub struct CheckArgs {
 impl CheckArgs {
     pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
         let folder = flows_folder::find(self.folder)?;
-        let files = flows_folder::read_all(&folder)?;
+        let flow_files = flows_folder::read_all(&folder)?;
         let timeout = self.processor_timeout.unwrap_or_else(|| timeout_of_template(&folder));
         let pattern = self.team_functions.or_else(|| default_of_template(&folder, "TeamFunctions"));
         let pattern = pattern.filter(|pattern| !pattern.is_empty());
-        let checked = check(&files, self.allow_unsigned, timeout).and_then(|flows| {
-            pattern.iter().try_for_each(|pattern| flows.check_functions(&files, pattern))?;
-            Ok(flows)
-        });
+        let stack = Stack { allow_unsigned: self.allow_unsigned, timeout, pattern: pattern.as_deref() };
+        let (scenarios, unread) = scenarios::folder::read(&folder)?;
+        let tests = scenarios.iter().map(|read| &read.file).chain(unread.iter().map(|(file, _)| file));
+        let read = flow_files.len();
+        let files: Vec<File> = flow_files.iter().chain(tests).cloned().collect();
+        let mut problems = unfilled::of(&flow_files);
+        let is_told =
+            |found: &Problem| problems.iter().any(|told| (&told.file, &told.place) == (&found.file, &found.place));
+        let mut found = problems_of(&flow_files, &scenarios, &stack);
+        found.retain(|found| !is_told(found));
+        problems.extend(found);
+        problems.extend(unread.into_iter().map(|(_, problem)| problem));
+        let checked = if problems.is_empty() { Flows::parse(&flow_files) } else { Err(Problems(problems)) };
         match &checked {
-            _ if json => output::print_answer(json, &as_json(&checked), String::new)?,
+            _ if json => output::print_answer(json, &as_json(&checked, &files), String::new)?,
             Ok(flows) => {
+                let warnings = flows.warnings(&files);
+                warnings.iter().for_each(|warning| output::print_notice(&format!("warning: {warning}\n")));
                 let functions = pattern.is_none().then(|| functions(flows)).flatten().unwrap_or_default();
-                output::print_text(&(success(flows, files.len()) + &functions + &answers(flows)))?;
+                output::print_text(&(success(flows, read) + &functions + &answers(flows)))?;
             }
             Err(problems) => {
                 let count = output::count(problems.0.len(), "problem");
@@ -62,6 +83,59 @@ impl CheckArgs {
         }
         Ok(if checked.is_ok() { CommandExit::Success } else { CommandExit::Problems })
     }
+}
+
+/// What the stack is like that the flows are checked for.
+struct Stack<'s> {
+    allow_unsigned: bool,
+    timeout: Duration,
+    pattern: Option<&'s str>,
+}
+
+impl Stack<'_> {
+    fn problems(&self, flows: &Flows, files: &[File]) -> Vec<Problem> {
+        let fits = flows.fit_into(files, self.timeout);
+        let signed = if self.allow_unsigned { Ok(()) } else { flows.deployable(files) };
+        let functions = self.pattern.map_or(Ok(()), |pattern| flows.check_functions(files, pattern));
+        [fits, signed, functions].into_iter().filter_map(Result::err).flat_map(|problems| problems.0).collect()
+    }
+}
+
+/// Everything that is wrong with files, in one run: their forms, their meanings, and what only whole flows show.
+fn problems_of(files: &[File], scenarios: &[ReadScenarios], stack: &Stack<'_>) -> Vec<Problem> {
+    let files = &completed(files);
+    let mut salvage = Salvage::of(files);
+    let Some(mut flows) = salvage.flows() else {
+        let shapes = findings::of_shapes(files, &salvage.problems);
+        return salvage.problems.into_iter().chain(shapes).collect();
+    };
+    // A flow whose key is none makes no event to look at.
+    loop {
+        let unstable = findings::unstable(&salvage.left(), &flows);
+        salvage.tell(&unstable);
+        match unstable.first().and_then(|first| salvage.mend(first)) {
+            Some(mended) => flows = mended,
+            None => break,
+        }
+    }
+    let found = stack.problems(&flows, &salvage.left());
+    salvage.tell(&found);
+    // What is said of a flow that could not be read is no mistake in its scenarios.
+    let is_unread = |read: &&ReadScenarios| {
+        let path = format!("flows/{}.yaml", read.written.flow);
+        flows.flow(&read.written.flow).is_none() && files.iter().any(|file| file.path == path)
+    };
+    let scenarios: Vec<&ReadScenarios> = scenarios.iter().filter(|read| !is_unread(read)).collect();
+    let found = findings::of_flows(&salvage.left(), &flows, &scenarios);
+    salvage.tell(&found);
+    salvage.problems
+}
+
+/// The files with what they use of the catalogue, also where a mistake beside it hides that they do.
+fn completed(files: &[File]) -> Vec<File> {
+    let left = catalog::complete(Salvage::of(files).left());
+    let missing = left.into_iter().filter(|file| files.iter().all(|known| known.path != file.path));
+    files.iter().cloned().chain(missing).collect()
 }
 
 /// The flows of the files, or every problem that they have where the processor has this long for a batch.
@@ -121,11 +195,16 @@ fn tables(flows: &Flows) -> impl Iterator<Item = (&str, &str, Vec<String>)> {
     effects.filter_map(|(flow, effect)| Some((flow.name.as_str(), effect.id.as_str(), flows.own_answers(effect)?)))
 }
 
-fn as_json(checked: &Result<Flows, Problems>) -> Value {
+fn as_json(checked: &Result<Flows, Problems>, files: &[File]) -> Value {
     let problems = checked.as_ref().err().map_or(&[][..], |problems| &problems.0);
     let tables = checked.iter().flat_map(tables);
     let tables: Vec<Value> =
         tables.map(|(flow, effect, rows)| json!({"flow": flow, "effect": effect, "answers": rows})).collect();
-    let default = default_answers();
-    json!({ "problems": output::problems_as_json(problems), "answers": tables, "default_answers": default })
+    let warnings: Vec<Problem> = checked.iter().flat_map(|flows| flows.warnings(files)).collect();
+    json!({
+        "problems": output::problems_as_json(problems),
+        "warnings": output::problems_as_json(&warnings),
+        "answers": tables,
+        "default_answers": default_answers(),
+    })
 }

@@ -4,12 +4,13 @@ mod in_force;
 mod risk;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
+use shared::flows::catalog::Shelf;
 use shared::flows::{File, Flows};
 
 use crate::{CommandExit, flows_folder, output};
@@ -18,6 +19,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   ledgerline flows diff HEAD                prints what is not committed yet
   ledgerline flows diff origin/main --json  prints what a pull request changes, for a comment on it
+  ledgerline flows diff ./deployed infra/flows
+                                            prints what a deploy changes, where the deployed flows were unpacked
 
 Exit code 3 means that an effect can happen again or be forgotten, for events that are on their way, parked or sent
 again: the flow's name, key, `order_by` or a shorter `ttl`; an effect that is gone, or new without `was`; its guarantee,
@@ -26,7 +29,7 @@ lookup or partner, or the request of a native one; a shorter `key_window`. Each 
 /// Print what changed since a revision, and whether an effect could happen again or be forgotten.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// The revision to compare with, as git knows it.
+    /// The revision to compare with, as git knows it; or the path of another flows folder, with a `/` in it.
     revision: String,
     /// The flows folder. Without it, that of the project that you are in.
     folder: Option<PathBuf>,
@@ -47,8 +50,8 @@ pub struct FlowChange {
 
 impl DiffArgs {
     pub(crate) fn run(self, json: bool) -> Result<CommandExit> {
-        let folder = flows_folder::find(self.folder)?;
-        let (old, new) = (flows_folder::read_at(&folder, &self.revision)?, flows_folder::read(&folder)?);
+        let folder = flows_folder::find(self.folder.clone())?;
+        let [old, new] = [self.old(&folder)?, flows_folder::read(&folder)?].map(flows_folder::only_used);
         let changes = changes(&old, &new)?;
         output::print_answer(json, &json!({ "changes": changes }), || text(&changes, &self.revision))?;
         Ok(if changes.iter().any(|change| change.risk.is_some()) {
@@ -56,6 +59,13 @@ impl DiffArgs {
         } else {
             CommandExit::Success
         })
+    }
+
+    /// A branch has a `/` in its name, too, and is no folder with flows.
+    fn old(&self, folder: &Path) -> Result<Vec<File>> {
+        let other = Path::new(&self.revision);
+        let is_folder = self.revision.contains('/') && other.join("sources.yaml").is_file();
+        if is_folder { flows_folder::read(other) } else { flows_folder::read_at(folder, &self.revision) }
     }
 }
 
@@ -114,7 +124,10 @@ fn document(files: &[File], path: &str) -> Result<Option<Value>> {
 /// every event is new.
 fn file_change(path: &str, was: bool, is: bool) -> Option<FlowChange> {
     let what = match (was, is) {
-        (true, false) => "the file was removed, and its events are no longer recognised",
+        (true, false) if path.starts_with("flows/") => "the file was removed, and its events are no longer recognised",
+        (true, false) if Shelf::of(path).is_some() => "is no longer there, or no longer used",
+        (true, false) => "the file was removed",
+        (false, true) if Shelf::of(path).is_some() => "is new, or used now",
         (false, true) => "the file was added",
         _ => return None,
     };

@@ -15,7 +15,9 @@ use shared::base::time::{Timestamp, Unit};
 use shared::flows::{Field, Flow, Flows};
 
 use super::FlowsFolderArgs;
+use crate::contacts::csv;
 use crate::sample_event::SampleEvent;
+use crate::scenarios::play::set;
 use crate::{CommandExit, flows_folder, output};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,6 +25,7 @@ Examples:
   ledgerline flows keys export.jsonl                       reads one event a line, as senders send it
   ledgerline flows keys export.jsonl --flow lead-routing   takes every line for an event of this flow
   ledgerline flows keys export.jsonl --at data.created_at  names the field that says when an event happened
+  ledgerline flows keys export.csv --flow orders           takes each column for a field: data.email, data.total
 
 A line may also be {\"headers\": {…}, \"body\": {…}}. The command prints no value of an event.
 Exit code 1 means that different payloads share a key: the second one would never be acted on.";
@@ -30,7 +33,7 @@ Exit code 1 means that different payloads share a key: the second one would neve
 /// Try the key on exported events: which would count as the same event, and which would not.
 #[derive(Debug, Args)]
 pub struct KeysArgs {
-    /// The file with the events, one a line.
+    /// The file with the events, one a line; or a .csv file, with the fields' names in its first line.
     events: PathBuf,
     /// The flow that takes the events. Without it, each event's type names its flow.
     #[arg(long)]
@@ -101,11 +104,33 @@ impl KeysArgs {
         let Some(flows) = flows_folder::parse(&files) else { return Ok(CommandExit::Problems) };
         let text = std::fs::read_to_string(&self.events);
         let text = text.with_context(|| format!("cannot read the events in {}", self.events.display()))?;
+        let is_csv = self.events.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
+        let text = if is_csv { from_csv(&text) } else { text };
         let at: Field = self.at.parse().map_err(anyhow::Error::msg)?;
         let report = report(&text, &flows, self.flow.as_deref(), &at)?;
         output::print_answer(json, &json!(report), || summary(&report))?;
         Ok(if report.collisions.is_empty() { CommandExit::Success } else { CommandExit::Problems })
     }
+}
+
+/// An export in CSV as one with an event a line. Columns are fields, as `data.email`; a cell is a number, `true`, `false` or
+/// `null` where it is written so, and else a text. An empty cell is no field. A record stands on the line on which it begins.
+pub fn from_csv(text: &str) -> String {
+    let mut records = csv::records(text).into_iter();
+    let Some((_, names)) = records.next() else { return String::new() };
+    let mut lines: Vec<String> = Vec::new();
+    for (line, cells) in records {
+        let mut event = json!({});
+        for (name, cell) in names.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+            let value = serde_json::from_str(&cell).ok().filter(|value: &Value| !value.is_string());
+            let value = value.unwrap_or_else(|| Value::from(cell));
+            // What has no place is left out, and the schema says what is missing.
+            let _ = set(&mut event, name.trim(), Some(value));
+        }
+        lines.resize(usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1).max(lines.len()), String::new());
+        lines.push(event.to_string());
+    }
+    lines.join("\n")
 }
 
 /// Tries the keys on an export.
@@ -169,10 +194,7 @@ impl<'f> ExportedEvent<'f> {
         let received_at = moment(&sample.body, at).unwrap_or(Timestamp::from_secs(0));
         let event = sample.event(flow, flows, received_at).map_err(|refused| refused.0)?;
         let sighting = sample.sighting(flow, flows, &event).map_err(|error| error.to_string())?;
-        let compared = match flow.key.window.as_ref().and_then(|window| window.field.as_ref()) {
-            Some(field) => without(field, event.payload.clone()),
-            None => event.payload.clone(),
-        };
+        let compared = compared(flow, event.payload.clone());
         Ok(ExportedEvent { line, flow, sighting, event, compared })
     }
 
@@ -199,6 +221,14 @@ impl<'f> ExportedEvent<'f> {
 
 /// How close to an edge of its bucket an event is told of, at most: senders repeat themselves within seconds.
 const NEAR_EDGE: Duration = Duration::from_secs(10);
+
+/// What of a payload two deliveries of one event share: all but the moment of the key's window.
+pub(crate) fn compared(flow: &Flow, payload: Value) -> Value {
+    match flow.key.window.as_ref().and_then(|window| window.field.as_ref()) {
+        Some(field) => without(field, payload),
+        None => payload,
+    }
+}
 
 fn without(field: &Field, mut payload: Value) -> Value {
     if let Some(value) = payload.pointer_mut(&format!("/{}", field.to_string().replace('.', "/"))) {

@@ -3,8 +3,11 @@
 pub mod check;
 pub mod diff;
 pub mod keys;
+pub mod new;
 pub mod plan;
+pub mod prove;
 pub mod schemas;
+pub mod test;
 
 use std::path::PathBuf;
 
@@ -22,12 +25,21 @@ pub enum FlowsVerb {
     /// Print what changed since a revision, and whether old events become new again.
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::DiffArgs),
-    /// Show what an event would do, effect by effect, without its values. Calls no partner.
+    /// Show what an event would do, effect by effect. Calls no partner.
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::FlowsPlanArgs),
     /// Try the key on exported events: which would count as the same event, and which would not.
     #[command(after_help = keys::EXAMPLES)]
     Keys(keys::KeysArgs),
+    /// Play the scenarios beside the flows: given these deliveries and answers, these calls and ends.
+    #[command(after_help = test::EXAMPLES)]
+    Test(test::TestArgs),
+    /// Ask of flows whether they can do something twice, lose something, or get stuck, before they are deployed.
+    #[command(after_help = prove::EXAMPLES)]
+    Prove(prove::ProveArgs),
+    /// Make a flow and its first scenario from a sample event, for a partner of the catalogue.
+    #[command(after_help = new::EXAMPLES)]
+    New(new::NewArgs),
     /// Write the JSON Schemas that editors use to complete and check flow files.
     Schemas(schemas::SchemasArgs),
 }
@@ -40,6 +52,9 @@ impl FlowsVerb {
             FlowsVerb::Diff(diff) => diff.run(json),
             FlowsVerb::Plan(plan) => plan.run(json),
             FlowsVerb::Keys(keys) => keys.run(json),
+            FlowsVerb::Test(test) => test.run(json),
+            FlowsVerb::Prove(prove) => prove.run(json),
+            FlowsVerb::New(new) => new.run(),
             FlowsVerb::Schemas(schemas) => schemas.run(),
         }
     }

@@ -16,20 +16,21 @@ use shared::ledger::{Entry, Progress, Row};
 use super::FlowsFolderArgs;
 use crate::sample_event::SampleEvent;
 use crate::{CommandExit, flows_folder, output};
+use mask::Shown;
 
 mod preconditions;
 mod shown_request;
-mod mask;
+pub(crate) mod mask;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   ledgerline flows plan events/lead-created.json
   ledgerline flows plan event.json --flow lead-routing --json
+  ledgerline flows plan event.json --masked     to hand the plan on: ‹text, 24› stands for a text of 24 characters
 
-The file holds an event as its sender sends it, or {\"headers\": {…}, \"body\": {…}}.
-The command prints no value of the event: ‹text, 24› stands for a text of 24 characters.";
+The file holds an event as its sender sends it, or {\"headers\": {…}, \"body\": {…}}.";
 
-/// Show what an event would do, effect by effect, without its values. Calls no partner.
+/// Show what an event would do, effect by effect. Calls no partner.
 #[derive(Debug, Args)]
 pub struct FlowsPlanArgs {
     /// The file with the event, as JSON.
@@ -37,6 +38,9 @@ pub struct FlowsPlanArgs {
     /// The flow that takes the event. Without it, the event's type names its flow.
     #[arg(long)]
     flow: Option<String>,
+    /// Print no value of the event.
+    #[arg(long)]
+    masked: bool,
     #[command(flatten)]
     common: FlowsFolderArgs,
 }
@@ -81,7 +85,7 @@ pub struct EffectPlan {
     pub does: Result<PlannedAction, String>,
 }
 
-/// What an effect does, without the event's values.
+/// What an effect does.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedAction {
@@ -128,7 +132,8 @@ impl FlowsPlanArgs {
             &json_text.with_context(|| format!("cannot read the event in {}", self.event.display()))?,
         )?;
         let flow = choose(&sample, &flows, self.flow.as_deref())?;
-        let planned = match plan(&sample, flow, &flows) {
+        let shown = if self.masked { Shown::Masked } else { Shown::Values };
+        let planned = match plan(&sample, flow, &flows, shown) {
             Ok(planned) => planned,
             Err(why) => {
                 output::print_notice(&format!(
@@ -148,18 +153,23 @@ impl FlowsPlanArgs {
 }
 
 /// What a flow would do for an event, or why the intake would not accept it.
-pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows) -> Result<FlowPlan, String> {
+pub(crate) fn plan(sample: &SampleEvent, flow: &Flow, flows: &Flows, shown: Shown) -> Result<FlowPlan, String> {
     let event = sample.event(flow, flows, Timestamp::from_secs(0)).map_err(|refused| refused.0)?;
+    let dropped = mask::dropped(&sample.body, &event.payload);
+    Ok(FlowPlan { dropped, ..of_event(event, flow, flows, shown) })
+}
+
+/// What a flow would do for an event that the intake has accepted.
+pub(crate) fn of_event(event: Event, flow: &Flow, flows: &Flows, shown: Shown) -> FlowPlan {
     let mut row = Row { enrich: preconditions::assumed_found(flow), ..Row::admitted(&event, event.received_at) };
     let before = preconditions::sentences(flow, &row.scope_of(&event), event.received_at);
     let mut effects = Vec::new();
     for effect in &flow.effects {
-        effects.push(planned_effect(effect, &event, &row, flow, flows));
+        effects.push(planned_effect(effect, &event, &row, flow, flows, shown));
         row.effects.insert(effect.ledger_name().to_owned(), assumed_done(effect, event.received_at));
     }
-    let dropped = mask::dropped(&sample.body, &event.payload);
-    let (id, ordered_by) = (event.id.to_string(), flow.ordered_by());
-    Ok(FlowPlan { flow: flow.name.clone(), id, group: event.group, ordered_by, dropped, before, effects })
+    let (id, ordered_by, dropped) = (event.id.to_string(), flow.ordered_by(), Vec::new());
+    FlowPlan { flow: flow.name.clone(), id, group: event.group, ordered_by, dropped, before, effects }
 }
 
 fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Result<&'f Flow> {
@@ -181,7 +191,7 @@ fn choose<'f>(sample: &SampleEvent, flows: &'f Flows, name: Option<&str>) -> Res
     }
 }
 
-fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows) -> EffectPlan {
+fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows: &Flows, shown: Shown) -> EffectPlan {
     let after = flow.needs(effect).into_iter().map(str::to_owned).collect();
     let when_unknown = match effect.guarantee {
         Guarantee::Native => "the processor calls it again with the same key",
@@ -189,12 +199,12 @@ fn planned_effect(effect: &Effect, event: &Event, row: &Row, flow: &Flow, flows:
         Guarantee::Lookup => "the processor asks the partner",
         Guarantee::None => "the processor parks the event for a human",
     };
-    let does = action_of(effect, event, row, flow, flows)
+    let does = action_of(effect, event, row, flow, flows, shown)
         .map_err(|error| format!("the request cannot be made from this event: {error}"));
     let answers = effect.integration().map(|_| flows.answers_in_force(effect)).unwrap_or_default();
     let partner = flows.partner_of(effect);
     let auth = partner.map(|partner| partner.auth.in_words());
-    let lookup = shown_request::lookup(effect, event, row, flows);
+    let lookup = shown_request::lookup(effect, event, row, flows, shown);
     let partner = partner.map(shown_request::in_force).unwrap_or_default();
     EffectPlan { effect: effect.id.clone(), after, when_unknown, auth, partner, lookup, answers, does }
 }
@@ -205,6 +215,7 @@ fn action_of(
     row: &Row,
     flow: &Flow,
     flows: &Flows,
+    shown: Shown,
 ) -> Result<PlannedAction, TemplateError> {
     let scope = row.scope(event, effect);
     if let Some(when) = &effect.when
@@ -213,10 +224,10 @@ fn action_of(
         return Ok(PlannedAction::Nothing);
     }
     let masked =
-        |written: &Body| -> Result<Value, TemplateError> { Ok(mask::body(written.written(), written.render(&scope)?)) };
+        |written: &Body| -> Result<Value, TemplateError> { Ok(shown.body(written.written(), written.render(&scope)?)) };
     match &effect.action {
-        Action::Call(call) => shown_request::call(effect, call, event, row, flows),
-        Action::Invoke(invoke) => invocation(effect, invoke, event, row, flows),
+        Action::Call(call) => shown_request::call(effect, call, event, row, flows, shown),
+        Action::Invoke(invoke) => invocation(effect, invoke, event, row, flows, shown),
         Action::Upsert(Upsert { fields }) => {
             let ContactRef { tenant, email } = flow.contact.as_ref().expect("a parsed flow that upserts says whom");
             let fields = fields.iter().map(|(name, field)| Ok((name.clone(), masked(field)?)));
@@ -238,14 +249,15 @@ fn invocation(
     event: &Event,
     row: &Row,
     flows: &Flows,
+    shown: Shown,
 ) -> Result<PlannedAction, TemplateError> {
     let integration = flows.partner_of(effect).expect("parsed flows have an integration for each function");
     let function = integration.function.as_ref().map(ToString::to_string).unwrap_or_default();
     let timeout_ms = u64::try_from(invoke.timeout.unwrap_or(integration.timeout).as_millis()).unwrap_or(u64::MAX);
-    let key = idempotency_key(event, row, effect);
+    let key = idempotency_key(row, effect);
     let scope = Scope { key: Some(key.clone()), ..row.scope(event, effect) };
     let rendered = invoke.with.as_ref().map(|with| with.render(&scope)).transpose()?;
-    let with = invoke.with.as_ref().zip(rendered).map(|(with, rendered)| mask::body(with.written(), rendered));
+    let with = invoke.with.as_ref().zip(rendered).map(|(with, rendered)| shown.body(with.written(), rendered));
     Ok(PlannedAction::Invoke { function, timeout_ms, key, with })
 }
 

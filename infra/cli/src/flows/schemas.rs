@@ -7,6 +7,7 @@ use clap::Args;
 use shared::effects::invocation;
 use shared::flows::schema::schemas;
 
+use crate::scenarios::written::ScenarioFile;
 use crate::{CommandExit, flows_folder};
 
 /// Write the JSON Schemas of flow files, for editors, and of the documents of invoked functions.
@@ -30,8 +31,20 @@ impl SchemasArgs {
     }
 }
 
+/// The schema of a scenario file.
+fn scenarios() -> serde_json::Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    let mut schema = settings.into_generator().into_root_schema_for::<ScenarioFile>();
+    schema.insert("title".into(), "The scenarios of a flow: tests/<flow>.yaml".into());
+    schema.to_value()
+}
+
 /// The text of each schema file, by its name.
 pub fn texts() -> impl Iterator<Item = (&'static str, String)> {
     let documents = invocation::schemas();
-    schemas().into_iter().chain(documents).map(|(name, schema)| (name, format!("{schema:#}\n")))
+    schemas()
+        .into_iter()
+        .chain(documents)
+        .chain([("scenarios.json", scenarios())])
+        .map(|(name, schema)| (name, format!("{schema:#}\n")))
 }

@@ -11,7 +11,7 @@ use shared::operate::switchboard::{Board, Position, Subject, Switch, Turned};
 use crate::CommandExit;
 use crate::args::now;
 use crate::cloud::{self, CloudArgs};
-use crate::output::{self, BOLD, columns, styled};
+use crate::output::{self, BOLD, columns, printable, styled};
 
 /// Show which switches are on, the last turns of switches, and the newest batches of replays.
 #[derive(Debug, Args)]
@@ -48,7 +48,66 @@ pub(super) fn switches_text(board: &Board, now: Timestamp) -> String {
 
 fn text(answer: &Value, now: Timestamp) -> String {
     let board = board_text(answer, |board| format!("{}\n{}", switches_text(board, now), turns_text(board)));
-    format!("{board}\n{}", batches_text(answer))
+    let sections = [board, waiting_text(answer), batches_text(answer), figures_text(answer)];
+    sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The events that wait, by what they wait for. An older function does not tell.
+fn waiting_text(answer: &Value) -> String {
+    let Some(waiting) = answer["waiting"].as_array() else { return String::new() };
+    let word = |line: &Value, name: &str| line[name].as_str().map_or_else(String::new, printable);
+    let row = |line: &Value| {
+        [word(line, "flow"), word(line, "for"), word(line, "why"), line["count"].to_string(), word(line, "until")]
+    };
+    match waiting.iter().map(row).collect::<Vec<_>>().as_slice() {
+        [] => "No event waits.\n".into(),
+        rows => {
+            format!("{}\n{}", styled(BOLD, "Waiting events"), columns(["FLOW", "FOR", "WHY", "EVENTS", "UNTIL"], rows))
+        }
+    }
+}
+
+/// The figures of the last day. An older function does not tell them.
+fn figures_text(answer: &Value) -> String {
+    let figures = &answer["figures"];
+    if let Some(why) = figures["unavailable"].as_str() {
+        return format!("The figures of the last day cannot be read now: {}\n", printable(why));
+    }
+    let Some(hours) = figures["hours"].as_u64() else { return String::new() };
+    let number = |value: &Value, unit: &str| {
+        value.as_f64().map_or_else(|| "-".to_owned(), |number| format!("{}{unit}", rounded(number)))
+    };
+    let both = |name: &str, unit: &str| {
+        let of = &figures[name];
+        format!("median {}, p95 {}", number(&of["p50"], unit), number(&of["p95"], unit))
+    };
+    let share = |name: &str, of: &str| format!("{} of {of}", number(&figures[name], " %"));
+    let rows = [
+        [
+            "time to signal".to_owned(),
+            both("time_to_signal_seconds", " s"),
+            "from the first failure to the parked event that is counted".into(),
+        ],
+        [
+            "protected effects".to_owned(),
+            share("protected_effects_percent", "effects"),
+            "no doubt about them can do harm".into(),
+        ],
+        [
+            "replays".to_owned(),
+            share("replays_within_a_day_percent", "replays"),
+            "settled within a day of being parked".into(),
+        ],
+        ["duplicates".to_owned(), share("duplicates_percent", "deliveries"), "sent before".into()],
+        ["attempts".to_owned(), both("attempts", ""), "of the effect of an event that took the most".into()],
+    ];
+    let head = styled(BOLD, format!("The last {hours} hours"));
+    format!("{head}\n{}", columns(["FIGURE", "VALUE", "OF WHAT"], &rows))
+}
+
+/// A number with two digits after the point at most.
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 fn row((subject, position): &(Subject, Position<'_>)) -> [String; 5] {
@@ -131,8 +190,18 @@ mod tests {
                                   "by": "bob", "why": "it has moved"},
                                  {"at": 1000, "what": "paused", "of": "all", "by": "ada", "why": "stop"}]},
             "batches": [batch],
+            "waiting": [{"flow": "cart-recovery", "for": "a moment", "why": "quiet hours", "count": 12, "until": "2026-11-17T07:00:00.000Z"},
+                        {"flow": "lead-routing", "for": "integration crm", "why": "breaker open", "count": 3, "until": null}],
+            "figures": {"hours": 24, "time_to_signal_seconds": {"p50": 61.0, "p95": 90.0}, "protected_effects_percent": 98.0,
+                        "replays_within_a_day_percent": null, "duplicates_percent": 3.4, "attempts": {"p50": 1.0, "p95": 3.0}},
         });
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&answer, Timestamp::from_secs(2))));
+    }
+
+    #[test]
+    fn a_figure_has_two_digits_at_most() {
+        let told = |number: f64| rounded(number).to_string();
+        assert_eq!([3.599_999_999_999_999_6, 0.1 + 0.2, 61.0, 98.765].map(told), ["3.6", "0.3", "61", "98.77"]);
     }
 
     #[test]
@@ -142,6 +211,13 @@ mod tests {
         for words in ["Nothing is switched", "No turn of a switch is on record", "No batch"] {
             assert!(text.contains(words), "{text}");
         }
+    }
+
+    #[test]
+    fn figures_that_cannot_be_read_are_no_zeros() {
+        let answer = json!({"board": {}, "batches": [], "figures": {"unavailable": "CloudWatch does not answer: it answered 503"}});
+        let text = text(&answer, now());
+        assert!(text.contains("cannot be read now: CloudWatch") && !text.contains("0 %"), "{text}");
     }
 
     #[test]

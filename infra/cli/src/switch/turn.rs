@@ -131,8 +131,16 @@ struct SwitchTargetArgs {
 fn turn(at: &CloudArgs, json: bool, operation: Value, why: &ByAndReasonArgs) -> Result<CommandExit> {
     let answer = cloud::with(at, async |cloud| cloud.change(why.add_to(cloud, operation).await, "status").await)?;
     let on = || status::board_text(&answer, |board| status::switches_text(board, now()));
-    output::print_answer(json, &answer, || format!("The switch is in force within five seconds. Now on:\n\n{}", on()))?;
+    output::print_answer(json, &answer, || {
+        format!("The switch is in force within five seconds. {}Now on:\n\n{}", woken(&answer), on())
+    })?;
     Ok(CommandExit::Success)
+}
+
+/// How many events a resume woke. Other turns wake none.
+fn woken(answer: &Value) -> String {
+    let woken = answer["woken"].as_u64().and_then(|woken| usize::try_from(woken).ok());
+    woken.map_or_else(String::new, |woken| format!("{} woken. ", output::count(woken, "waiting event")))
 }
 
 /// Reads a duration, and sends it as it was written.
@@ -148,6 +156,15 @@ fn time(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_resume_says_how_many_events_it_woke() {
+        assert_eq!(woken(&json!({"woken": 3})), "3 waiting events woken. ");
+        assert_eq!(
+            (woken(&json!({"woken": 0})), woken(&json!({}))),
+            ("0 waiting events woken. ".into(), String::new())
+        );
+    }
 
     #[test]
     fn a_switch_is_on_for_some_time() {

@@ -28,9 +28,8 @@ use shared::adapters::machine::read_flows;
 use tokio::sync::watch;
 
 use crate::cloud::{CloudOptions, LocalCloud};
-use crate::deploy::{self, Schedule};
+use crate::deploy;
 use crate::journal::Journal;
-use crate::listen_ports::ListenPorts;
 use crate::output::print;
 use crate::partners::FaultChance;
 use crate::project::Project;
@@ -88,13 +87,7 @@ impl ChaosArgs {
 
 /// The options of the cloud that a run needs: flows of every guarantee, and free ports.
 pub fn options(project: &Project) -> CloudOptions {
-    CloudOptions {
-        name: "chaos".into(),
-        ports: ListenPorts::FREE,
-        flows: Some(project.chaos_flows()),
-        schedule: Schedule::Off,
-        in_flight_limit: None,
-    }
+    CloudOptions { name: "chaos".into(), flows: Some(project.chaos_flows()), ..CloudOptions::test() }
 }
 
 /// Runs on this cloud, prints the report, and fails unless every effect was done exactly once.

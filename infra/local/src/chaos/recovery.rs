@@ -54,7 +54,7 @@ impl<'a> Recovery<'a> {
                 return Ok(());
             }
             // An answer that is lost is as good as a tick that did not come.
-            drop(self.lambda().invoke(self.address.function("replay")?, &json!({"op": "wake"})).await);
+            drop(self.lambda().invoke(&self.address.live("replay")?, &json!({"op": "wake"})).await);
             sleep(BETWEEN_WAKES).await;
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Recovery<'a> {
         let events = self.log.accepted.iter().flat_map(|(event, ids)| ids.iter().map(move |id| (&**id, &**event)));
         let events: HashMap<&str, &str> = events.collect();
         let lambda = self.lambda();
-        let replay = self.address.function("replay")?;
+        let replay = &self.address.live("replay")?;
         let (partners, flows) = (self.partners, self.flows);
         let operator = ChaosOperator { lambda: &lambda, replay, partners, flows, events: &events };
         let mut results = OperatorResults::default();

@@ -102,7 +102,7 @@ impl Senders {
     async fn try_once(&self, delivery: &PlannedDelivery) -> Result<EndpointResponse> {
         let secret = if delivery.delivery_kind == DeliveryKind::Forged { &self.foreign_secret } else { &self.secret };
         let route = EventRoute::demo();
-        webhooks::post_signed(&self.gateway, secret, &route, &delivery.event_id, delivery.body().to_string()).await
+        webhooks::post_signed(&self.gateway, secret, &route, &delivery.event_id, &delivery.body()).await
     }
 }
 

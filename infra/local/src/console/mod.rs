@@ -92,11 +92,12 @@ async fn call(State(console): State<Arc<Console>>, Json(call): Json<WidgetCall>)
     }
 }
 
-/// The name of the function in its ARN.
+/// The name of the function in its ARN, and the alias where there is one.
 fn function_of(arn: &str) -> Option<&str> {
     let (_, name) = arn.split_once(":function:")?;
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    (!name.is_empty() && name.chars().all(legal)).then_some(name)
+    let legal =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    (name.split(':').count() <= 2 && name.split(':').all(legal)).then_some(name)
 }
 
 /// An error, as a sentence for the person at the page.
@@ -122,7 +123,9 @@ mod tests {
     fn a_function_is_named_by_its_arn_and_by_nothing_else() {
         let arn = "arn:aws:lambda:us-east-1:000000000000:function:ledgerline-replay";
         assert_eq!(function_of(arn), Some("ledgerline-replay"));
-        for bad in ["", "ledgerline-replay", "arn:aws:lambda:us-east-1:0:function:", "x:function:../../_ministack"] {
+        assert_eq!(function_of(&format!("{arn}:live")), Some("ledgerline-replay:live"));
+        let bads = ["", "ledgerline-replay", "arn:aws:lambda:us-east-1:0:function:", "x:function:../../_ministack"];
+        for bad in bads.into_iter().chain(["x:function:a:", "x:function:a:b:c", "x:function:a:b?Qualifier=c"]) {
             assert_eq!(function_of(bad), None, "{bad}");
         }
     }

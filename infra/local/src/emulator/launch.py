@@ -20,7 +20,8 @@ with open(pid_file, "w") as file:
 from hypercorn.asyncio import serve  # noqa: E402
 from hypercorn.config import Config  # noqa: E402
 from ministack import app  # noqa: E402
-from ministack.services import lambda_svc  # noqa: E402
+from ministack.services import cloudwatch, lambda_svc  # noqa: E402
+from ministack.services.cloudformation import changesets, engine  # noqa: E402
 
 
 class Guarded:
@@ -43,9 +44,36 @@ class Guarded:
 def with_token(config, code_dir, port, environment=lambda_svc._provided_worker_env):
     made = environment(config, code_dir, port)
     made["AWS_LAMBDA_RUNTIME_API"] = f"http://127.0.0.1:{port}/{token}"
+    # A key of its own, as the session of its role is in AWS: so the proxy knows who calls.
+    made["AWS_ACCESS_KEY_ID"] = "FUNCTION-" + config["FunctionName"]
     return made
 
 
+def with_parameters(template, provided=None, previous=None, apply=engine._apply_transforms):
+    """AWS hands the parameters to the SAM transform. The emulator hands none: SAM would take each by its default."""
+    from samtranslator.translator import transform as sam
+
+    values, transform = engine._transform_parameters(template, provided, previous), sam.transform
+    sam.transform = lambda template, _, policies: transform(template, values, policies)
+    try:
+        return apply(template, provided, previous)
+    finally:
+        sam.transform = transform
+
+
+class ExactlyThese(dict):
+    """The dimensions of a query. CloudWatch takes none for the metric without dimensions; the emulator, for all of them."""
+
+    def __bool__(self):
+        return True
+
+
+def exact_dimensions(dimensions, read=cloudwatch._dims_from_list):
+    return ExactlyThese(read(dimensions))
+
+
+cloudwatch._dims_from_list = exact_dimensions
+changesets._apply_transforms = with_parameters
 http.server.BaseHTTPRequestHandler.parse_request = Guarded.parse_request
 lambda_svc._provided_worker_env = with_token
 

@@ -65,34 +65,38 @@ struct Gateway {
 async fn handle(State(gateway): State<Arc<Gateway>>, request: Request<Body>) -> Response {
     let began = Instant::now();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = answer(&gateway, request).await;
+    let (response, version) = answer(&gateway, request).await;
     gateway.journal.add(&json!({
         "time": journal::now(),
         "method": method.as_str(),
         "path": path,
         "status": response.status().as_u16(),
+        "version": version,
         "ms": began.elapsed().as_millis() as u64,
     }));
     response
 }
 
-async fn answer(gateway: &Gateway, request: Request<Body>) -> Response {
+/// The answer, and the version of the function that made it.
+async fn answer(gateway: &Gateway, request: Request<Body>) -> (Response, Option<String>) {
     let (parts, body) = request.into_parts();
     let Some(route) = gateway.routes.find(parts.method.as_str(), parts.uri.path()) else {
-        return response::error(StatusCode::NOT_FOUND, "Not Found");
+        return (response::error(StatusCode::NOT_FOUND, "Not Found"), None);
     };
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
-        return response::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
+        return (response::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"), None);
     };
     let event = event::make(&parts, &route, &body);
-    let invocation = gateway.lambda.invoke(route.function, &event);
-    match tokio::time::timeout(TIME_LIMIT, invocation).await {
-        Ok(Ok(InvocationOutcome::Answered(payload))) => response::make(payload),
-        Ok(Ok(InvocationOutcome::Failed(_)) | Err(_)) => {
-            response::error(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
-        }
-        Ok(Ok(InvocationOutcome::Throttled)) | Err(_) => {
-            response::error(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable")
-        }
-    }
+    let invocation = gateway.lambda.run(route.function, &event);
+    let (outcome, version) = match tokio::time::timeout(TIME_LIMIT, invocation).await {
+        Ok(Ok(invocation)) => (invocation.outcome, invocation.version),
+        Ok(Err(_)) => (InvocationOutcome::Failed(json!(null)), None),
+        Err(_) => (InvocationOutcome::Throttled, None),
+    };
+    let response = match outcome {
+        InvocationOutcome::Answered(payload) => response::make(payload),
+        InvocationOutcome::Failed(_) => response::error(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
+        InvocationOutcome::Throttled => response::error(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
+    };
+    (response, version)
 }

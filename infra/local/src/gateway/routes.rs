@@ -6,7 +6,7 @@ use anyhow::Result;
 use percent_encoding::percent_decode_str;
 
 use crate::stack::Stack;
-use crate::template::TemplateFunction;
+use crate::template::{self, TemplateFunction};
 
 /// Every route of the template, the most specific first.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +27,9 @@ impl Routes {
     pub fn new(functions: &[TemplateFunction], stack: &Stack) -> Result<Self> {
         let mut routes = Self::default();
         for function in functions {
+            let name = template::live(stack.physical_id(&function.logical_id)?);
             for route in &function.routes {
-                routes.add(&route.method, &route.path, stack.physical_id(&function.logical_id)?);
+                routes.add(&route.method, &route.path, &name);
             }
         }
         Ok(routes)
@@ -122,7 +123,8 @@ mod tests {
     fn routes() -> Routes {
         let mut routes = Routes::default();
         routes.add("POST", "/v1/events/{source}", "one");
-        routes.add("POST", "/v1/events/{source}/{type}", "typed");
+        routes.add("POST", "/v1/events/{source}/{type+}", "typed");
+        routes.add("GET", "/v1/events/{source}", "one");
         routes.add("POST", "/v1/events/{source}/batch", "batch");
         routes.add("ANY", "/files/{path+}", "files");
         routes
@@ -141,10 +143,23 @@ mod tests {
     #[test]
     fn other_methods_lengths_and_empty_segments_do_not_match() {
         let routes = routes();
-        assert_eq!(routes.find("GET", "/v1/events/shop"), None);
+        assert_eq!(routes.find("PUT", "/v1/events/shop"), None);
+        assert_eq!(routes.find("GET", "/v1/events/shop/orders"), None);
         assert_eq!(routes.find("POST", "/v1/events"), None);
         assert_eq!(routes.find("POST", "/v1/events/"), None);
-        assert_eq!(routes.find("POST", "/v1/events/a/b/c"), None);
+    }
+
+    #[test]
+    fn a_type_may_have_slashes() {
+        let routes = routes();
+        for path in ["/v1/events/shop/orders/paid", "/v1/events/shop/orders%2Fpaid"] {
+            let found = routes.find("POST", path).expect("a route");
+            assert_eq!((found.function, found.parameters["type"].as_str()), ("typed", "orders/paid"));
+        }
+        assert_eq!(
+            routes.find("GET", "/v1/events/shop").map(|found| found.key),
+            Some("GET /v1/events/{source}".into())
+        );
     }
 
     #[test]

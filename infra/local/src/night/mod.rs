@@ -5,17 +5,22 @@
 //! of another flow come all the time, and their settle times are compared before, while the others come, while they wait,
 //! and while they go on. In the morning the operator resumes the flow, and the wakes of each minute do the rest.
 //!
+//! With `--outage` nobody pauses the flow: its partner answers every call with 503, while its events come at a steady rate,
+//! and is well again in the end.
+//!
 //! In the end every event has to be done once, and those of an entity in the order in which they were sent.
 
 mod report;
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
@@ -32,22 +37,20 @@ use crate::chaos::partner_control::PartnerControl;
 use crate::chaos::plan::{DeliveryKind, PlannedDelivery};
 use crate::chaos::senders::{SenderLog, Senders};
 use crate::cloud::{CloudAddress, CloudOptions, LocalCloud};
-use crate::deploy::Schedule;
+use crate::flows_copy;
 use crate::lambda::{InvocationOutcome, Lambda};
-use crate::listen_ports::ListenPorts;
 use crate::output::print;
-use crate::partners::FaultChance;
+use crate::partners::{FaultChance, PartnerCall};
 use crate::project::Project;
 use crate::queues;
 use crate::step_progress::StepProgress;
 use report::{NightPart, NightReport};
 
-/// The flow that is paused, with its partner, and the flow whose settle times are measured. Both are chaos flows.
-const PAUSED: (&str, &str) = ("contact", "crm");
+/// The flow that is paused, with its partner, and the flow whose settle times are measured, which is a chaos flow.
+const PAUSED: (&str, &str) = ("booking", "hotel");
 const OTHER: (&str, &str) = ("note", "chat");
 
-/// The time between two events of the other flow, and the number of entities that they belong to.
-const TRICKLE: Duration = Duration::from_millis(500);
+/// The number of entities that the other flow's events belong to.
 const OTHER_ENTITIES: usize = 50;
 
 /// How long a container may go by the switchboard that it read before a switch was turned.
@@ -56,9 +59,9 @@ const SWITCHED: Duration = Duration::from_secs(6);
 /// The time between two wakes: the template's schedule, which is off here.
 const BETWEEN_WAKES: Duration = Duration::from_secs(60);
 
-/// The time between two looks at the queue, and at the partner's log.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-const PROGRESS_EVERY: Duration = Duration::from_secs(3);
+/// The time between two looks at the queue, and at the partner's log. An outage of hours is looked at more seldom.
+const LOOKS_OF_A_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
+const LOOKS_OF_AN_OUTAGE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
 /// The most messages that the other flow has on the queue, and how often in a row the queue must have no more.
 const FEW: u64 = 5;
@@ -82,14 +85,20 @@ pub struct NightArgs {
     /// For how many seconds the other flow is measured before the night, and in it.
     #[arg(long, default_value_t = NightArgs::default().seconds)]
     pub seconds: u64,
+    /// How many milliseconds are between two events of the other flow.
+    #[arg(long, default_value_t = NightArgs::default().every, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: u64,
     /// How many senders there are.
     #[arg(long, default_value_t = NightArgs::default().senders, value_parser = at_least_one)]
     pub senders: usize,
+    /// For how many seconds the flow's partner is down, instead of a pause of the flow. The events come in this time.
+    #[arg(long, value_name = "SECONDS")]
+    pub outage: Option<u64>,
 }
 
 impl Default for NightArgs {
     fn default() -> Self {
-        Self { events: 5000, in_flight: 500, entities: 1000, seconds: 60, senders: 8 }
+        Self { events: 5000, in_flight: 500, entities: 1000, seconds: 60, every: 500, senders: 8, outage: None }
     }
 }
 
@@ -97,15 +106,21 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "it must be a number of at least 1".into())
 }
 
-/// The options of the cloud that a night needs: the chaos flows, and a limit of messages in flight.
-pub fn options(project: &Project, flags: &NightArgs) -> CloudOptions {
-    CloudOptions {
+/// The options of the cloud that a night needs: the chaos flows with the one that waits, and a limit of messages in flight.
+pub fn options(project: &Project, flags: &NightArgs) -> Result<CloudOptions> {
+    let flows = flows_of_nights(project);
+    flows_copy::merge(&project.chaos_flows(), &project.night_flows(), &flows)
+        .context("the local cloud cannot start: cannot copy the flows of a night")?;
+    Ok(CloudOptions {
         name: "night".into(),
-        ports: ListenPorts::FREE,
-        flows: Some(project.chaos_flows()),
-        schedule: Schedule::Off,
+        flows: Some(flows),
         in_flight_limit: Some(flags.in_flight),
-    }
+        ..CloudOptions::test()
+    })
+}
+
+fn flows_of_nights(project: &Project) -> PathBuf {
+    project.state("night-flows")
 }
 
 /// Runs on this cloud, prints the report, and fails unless everything holds that has to.
@@ -135,9 +150,9 @@ struct PassedNight {
     sent: SenderLog,
     /// The ledger when all of them had come.
     asleep: HashMap<String, Row>,
-    /// The moment of the resumption, and the number of calls to the paused flow's partner before it.
+    /// The moment of the resumption, and the calls to the flow's partner before it: all, and those that it did.
     resumed_at: Timestamp,
-    calls_before: usize,
+    calls_before: (usize, usize),
     /// How many events the resumption itself woke.
     woken_at_once: u64,
 }
@@ -159,7 +174,7 @@ struct Night<'n> {
 impl<'n> Night<'n> {
     fn new(cloud: &'n LocalCloud, project: &Project, flags: &'n NightArgs) -> Result<Self> {
         let address = cloud.address();
-        let flows = read_flows(&project.chaos_flows())?;
+        let flows = read_flows(&flows_of_nights(project))?;
         let sender = || Senders::new(&address.url, cloud.secret().text(), 1);
         Ok(Self {
             flags,
@@ -179,15 +194,42 @@ impl<'n> Night<'n> {
         let measured = Duration::from_secs(self.flags.seconds);
         self.partners.heal_all().await?;
         progress.step("before", self.beside(NightPart::Before, rest(measured))).await?;
-        self.operate("pause").await?;
+        match self.flags.outage {
+            None => drop(self.operate("pause").await?),
+            Some(_) => self.partners.take_down(PAUSED.1, 503).await?,
+        }
         sleep(SWITCHED).await;
-        let sent = progress.loud_step("they come", self.beside(NightPart::Coming, self.fall_asleep())).await?;
+        let coming = self.beside(NightPart::Coming, self.while_woken(self.fall_asleep()));
+        let sent = progress.loud_step("they come", coming).await?;
         let asleep = self.rows().await?;
-        progress.step("they wait", self.beside(NightPart::Waiting, rest(measured))).await?;
-        let calls_before = self.calls_of_paused().await?;
+        let waiting = self.beside(NightPart::Waiting, self.while_woken(rest(measured)));
+        progress.step("they wait", waiting).await?;
+        let calls_before = (self.calls_of_paused().await?.len(), self.done_by_partner().await?);
         let resumed_at = SystemClock.now();
         let woken_at_once = progress.loud_step("they go on", self.beside(NightPart::GoingOn, self.wake_up())).await?;
         Ok(PassedNight { sent, asleep, resumed_at, calls_before, woken_at_once })
+    }
+
+    /// Does this while the schedule wakes, if the partner is down: a wake sees whether it is back.
+    async fn while_woken<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            done = work => done,
+            never = self.wake_in_an_outage() => match never {},
+        }
+    }
+
+    async fn wake_in_an_outage(&self) -> Infallible {
+        loop {
+            sleep(BETWEEN_WAKES).await;
+            if self.flags.outage.is_some() {
+                self.wake().await;
+            }
+        }
+    }
+
+    /// One wake of the schedule. An answer that is lost is as good as a tick that did not come.
+    async fn wake(&self) {
+        drop(self.invoke(&json!({"op": "wake"})).await);
     }
 
     /// Does this while events of the other flow come.
@@ -203,7 +245,7 @@ impl<'n> Night<'n> {
             for number in 0.. {
                 let answered = self.senders[0].deliver(&[other_event(part, number)], || ()).await?;
                 locked(&self.others).entry(part).or_default().merge(answered);
-                sleep(TRICKLE).await;
+                sleep(Duration::from_millis(self.flags.every)).await;
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
@@ -219,8 +261,12 @@ impl<'n> Night<'n> {
         let bar = bar("sent", self.flags.events as u64);
         let send = async |(number, sender): (usize, &Senders)| {
             let own = |event: &usize| event % self.flags.entities % self.flags.senders == number;
-            let deliveries: Vec<PlannedDelivery> =
-                (0..self.flags.events).filter(own).map(|event| waiting_event(event, self.flags.entities)).collect();
+            let between = Duration::from_secs(self.flags.outage.unwrap_or_default()).div_f64(self.flags.events as f64);
+            let delivery = |event: usize| PlannedDelivery {
+                at: between.mul_f64(event as f64),
+                ..waiting_event(event, self.flags.entities)
+            };
+            let deliveries: Vec<PlannedDelivery> = (0..self.flags.events).filter(own).map(delivery).collect();
             sender.deliver(&deliveries, || bar.inc(1)).await
         };
         let mut log = SenderLog::default();
@@ -243,20 +289,23 @@ impl<'n> Night<'n> {
             if depth < least {
                 (least, moved) = (depth, Instant::now());
             }
-            sleep(LOOK_EVERY).await;
+            sleep(self.looks().0).await;
         }
         bar.finish_and_clear();
         Ok(())
     }
 
-    /// Resumes the flow, and wakes each minute what the resumption did not wake, until all is done or nothing moves.
-    /// Returns how many events the resumption woke.
+    /// Resumes the flow or heals its partner, and wakes each minute what that did not wake, until all is done or nothing
+    /// moves. Returns how many events the resumption woke.
     async fn wake_up(&self) -> Result<u64> {
-        let woken = self.operate("resume").await?["woken"].as_u64().unwrap_or_default();
+        let woken = match self.flags.outage {
+            None => self.operate("resume").await?["woken"].as_u64().unwrap_or_default(),
+            Some(_) => self.partners.heal_all().await.map(|()| 0)?,
+        };
         let bar = bar("done", self.flags.events as u64);
         let (mut woken_at, mut moved) = (Instant::now(), Instant::now());
         loop {
-            let done = self.calls_of_paused().await? as u64;
+            let done = self.done_by_partner().await? as u64;
             if done > bar.position() {
                 moved = Instant::now();
             }
@@ -266,10 +315,9 @@ impl<'n> Night<'n> {
             }
             if woken_at.elapsed() > BETWEEN_WAKES {
                 woken_at = Instant::now();
-                // An answer that is lost is as good as a tick that did not come.
-                drop(self.invoke(&json!({"op": "wake"})).await);
+                self.wake().await;
             }
-            sleep(PROGRESS_EVERY).await;
+            sleep(self.looks().1).await;
         }
         bar.finish_and_clear();
         self.until_few_are_queued().await?;
@@ -282,7 +330,7 @@ impl<'n> Night<'n> {
     }
 
     async fn invoke(&self, operation: &Value) -> Result<Value> {
-        match self.lambda.invoke(self.address.function("replay")?, operation).await? {
+        match self.lambda.invoke(&self.address.live("replay")?, operation).await? {
             InvocationOutcome::Answered(answer) if answer.get("error").is_none() => Ok(answer),
             other => bail!("the replay function did not do {operation}: {other:?}"),
         }
@@ -297,16 +345,24 @@ impl<'n> Night<'n> {
                 let most = most.entry(*part).or_default();
                 *most = in_flight.max(*most);
             }
-            sleep(LOOK_EVERY).await;
+            sleep(self.looks().0).await;
         }
+    }
+
+    fn looks(&self) -> (Duration, Duration) {
+        if self.flags.outage.is_some() { LOOKS_OF_AN_OUTAGE } else { LOOKS_OF_A_PAUSE }
     }
 
     async fn rows(&self) -> Result<HashMap<String, Row>> {
         ledger_table::rows(&self.endpoint, &self.address.ledger_table).await
     }
 
-    async fn calls_of_paused(&self) -> Result<usize> {
-        Ok(self.partners.log().await?.iter().filter(|call| call.integration == PAUSED.1).count())
+    async fn calls_of_paused(&self) -> Result<Vec<PartnerCall>> {
+        Ok(self.partners.log().await?.into_iter().filter(|call| call.integration == PAUSED.1).collect())
+    }
+
+    async fn done_by_partner(&self) -> Result<usize> {
+        Ok(self.calls_of_paused().await?.iter().filter(|call| call.applied).count())
     }
 
     fn others(&self) -> BTreeMap<NightPart, SenderLog> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use shared::base::time::Timestamp;
 use shared::ledger::{Row, State};
+use shared::limits::pressure::Breaker;
 
 use super::{NightArgs, PAUSED, PassedNight};
 use crate::chaos::senders::SenderLog;
@@ -21,6 +22,9 @@ const TWICE: u32 = 2;
 /// makes its events later than that by far.
 const TEN_TIMES: u32 = 10;
 const NOISE: Duration = Duration::from_millis(250);
+
+/// How long after the partner's return its backlog may last.
+const DRAINED_WITHIN: Duration = Duration::from_secs(3600);
 
 /// A part of the night, as the other flow sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,11 +89,18 @@ impl NightReport<'_> {
             let more = format!("{times}; {} messages in flight at most", in_flight.unwrap_or_default());
             line(part.as_str(), &times.0.len().to_string(), &more);
         }
-        line(
-            "woken by the resumption",
-            &self.passed.woken_at_once.to_string(),
-            "the wakes of each minute woke the others",
-        );
+        match flags.outage {
+            None => line(
+                "woken by the resumption",
+                &self.passed.woken_at_once.to_string(),
+                "the wakes of each minute woke the others",
+            ),
+            Some(seconds) => line(
+                "calls while it was down",
+                &self.passed.calls_before.0.to_string(),
+                &format!("in {seconds} s and the time until all had left the queue"),
+            ),
+        }
         line("first effect after it", &told(self.first_effect()), "");
         line("last effect after it", &told(self.last_effect()), "");
         line(
@@ -125,10 +136,24 @@ impl NightReport<'_> {
         let most = self.most_in_flight.values().copied().max().unwrap_or_default();
         hold(most <= self.flags.in_flight as u64, format!("{most} messages were in flight"));
         let asleep = ids(&self.passed.sent).filter(|id| state(&self.passed.asleep, id) == Some(State::Waiting)).count();
-        hold(asleep == self.flags.events, format!("{asleep} of {} events left the queue to wait", self.flags.events));
-        let early = self.passed.calls_before;
-        hold(early == 0, format!("{early} calls of the paused flow were made before it was resumed"));
-        hold(self.passed.woken_at_once > 0, "the resumption woke nothing".into());
+        // One of them may just see whether the partner is back.
+        let probes = usize::from(self.flags.outage.is_some());
+        let finding = format!("{asleep} of {} events left the queue to wait", self.flags.events);
+        hold(asleep + probes >= self.flags.events, finding);
+        let (calls, early) = self.passed.calls_before;
+        hold(early == 0, format!("{early} events took effect before the flow was resumed"));
+        match self.flags.outage {
+            None => {
+                hold(calls == 0, format!("{calls} calls of the paused flow were made before it was resumed"));
+                hold(self.passed.woken_at_once > 0, "the resumption woke nothing".into());
+            }
+            Some(_) => {
+                hold(calls <= self.calls_of_outage(), format!("{calls} calls of a partner that was down"));
+                let last = self.last_effect();
+                let finding = format!("the last effect came {} after the partner's return", told(last));
+                hold(last.is_some_and(|last| last <= DRAINED_WITHIN), finding);
+            }
+        }
         for (part, log) in std::iter::once(("the paused flow", &self.passed.sent))
             .chain(self.others.iter().map(|(part, log)| (part.as_str(), log)))
         {
@@ -165,6 +190,13 @@ impl NightReport<'_> {
             }
         }
         found
+    }
+
+    /// The most calls that a partner may get while it is down: the failures that open the breaker, of what is in flight at
+    /// once, and a probe each half minute of all the time until it is well again.
+    fn calls_of_outage(&self) -> usize {
+        let down = self.took.as_secs().saturating_sub(self.flags.seconds);
+        50 + usize::try_from(down / Breaker::STANDARD.open_for.as_secs()).unwrap_or(usize::MAX)
     }
 
     /// How many events of the paused flow are done.

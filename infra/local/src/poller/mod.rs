@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::aws::Endpoint;
 use crate::journal::{self, Journal};
-use crate::lambda::{InvocationOutcome, Lambda};
+use crate::lambda::{CompletedInvocation, InvocationOutcome, Lambda};
 use polled_queue::PolledQueue;
 
 /// The pause after an error of the emulator.
@@ -81,11 +81,12 @@ async fn run_batch(queue: &PolledQueue, lambda: &Lambda, journal: &Journal) -> R
         return Ok(());
     }
     let event = event::make(&messages, &queue.mapping.event_source_arn);
-    let outcome = invoke(queue, lambda, &event).await?;
+    let CompletedInvocation { outcome, version } = invoke(queue, lambda, &event).await?;
     let completed = completed_messages::completed_messages(&messages, &outcome, queue.mapping.reports_failures());
     journal.add(&json!({
         "time": journal::now(),
         "function": queue.mapping.function(),
+        "version": version,
         "messages": messages.len(),
         "done": completed.len(),
         "outcome": outcome,
@@ -95,13 +96,13 @@ async fn run_batch(queue: &PolledQueue, lambda: &Lambda, journal: &Journal) -> R
 
 /// Invokes the function. A throttled function did not receive the batch: it is invoked again for as long as the
 /// batch is ours.
-async fn invoke(queue: &PolledQueue, lambda: &Lambda, event: &Value) -> Result<InvocationOutcome> {
+async fn invoke(queue: &PolledQueue, lambda: &Lambda, event: &Value) -> Result<CompletedInvocation> {
     let began = Instant::now();
     let mut pause = THROTTLED;
     loop {
-        let outcome = lambda.invoke(queue.mapping.function(), event).await?;
-        if outcome != InvocationOutcome::Throttled || began.elapsed() + pause > queue.visibility {
-            return Ok(outcome);
+        let invocation = lambda.run(queue.mapping.function(), event).await?;
+        if invocation.outcome != InvocationOutcome::Throttled || began.elapsed() + pause > queue.visibility {
+            return Ok(invocation);
         }
         tokio::time::sleep(pause).await;
         pause = THROTTLED_MOST.min(pause * 2);

@@ -12,10 +12,11 @@ use shared::arrival::event::Event;
 use shared::arrival::key::Names;
 use shared::arrival::signature::Secret;
 use shared::base::time::Timestamp;
-use shared::base::trace::Trace;
+use shared::base::trace::{SpanId, Trace};
 use shared::effects::credentials::{Credentials, Signing};
 use shared::effects::request::{PartnerRequest, Partners as _, RequestParts};
-use shared::flows::{Action, File, Flow, Flows, catalog};
+use shared::flows::catalog::Shelf;
+use shared::flows::{Action, File, Flow, Flows};
 use shared::ledger::Row;
 
 use super::capture::Capture;
@@ -113,7 +114,7 @@ pub fn flows_trusting(root: &Path, partner: &str, samples: &PartnerSamples, guar
         file("flows/sample.yaml", &flow),
     ];
     let catalogue = read_catalog(&root.join("infra/flows")).context("the catalogue is not readable")?;
-    files.extend(catalogue.into_iter().filter(|file| file.path == catalog::path(partner)));
+    files.extend(catalogue.into_iter().filter(|file| file.path == Shelf::Partners.path(partner)));
     Flows::parse(&files).map_err(|problems| anyhow::anyhow!("the samples of {partner} do not fit:\n{problems}"))
 }
 
@@ -166,7 +167,7 @@ fn rendered(flows: &Flows, flow: &Flow, id: &str, event: Value) -> Result<Vec<(&
         integration,
         event: &event,
         row: &row,
-        span: 1,
+        span: SpanId::new(1),
         credentials: credentials.clone(),
         secret_vars: BTreeMap::new(),
     };

@@ -5,21 +5,19 @@
 //!
 //! Deliberately absent: anything that is built or read before a flow invokes a function for the first time.
 
-use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
-use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials as _};
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
+use aws_sdk_dynamodb::config::Credentials;
 use http::Request;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::adapters::http::{Pool, pool, within_interim_answers};
+use super::signed::{SigningFailed, credentials, endpoint_of, post};
+use crate::adapters::http::{LazyPool, within_interim_answers};
 use crate::effects::invocation::{FunctionRequest, InvokeFailure, TeamFunctions};
 use crate::effects::outcome::NoAnswer;
 use crate::flows::{FunctionName, PartnerAnswer};
@@ -28,55 +26,32 @@ use crate::flows::{FunctionName, PartnerAnswer};
 #[derive(Debug)]
 pub struct LambdaFunctions {
     aws: SdkConfig,
-    pool: LazyLock<Result<Pool, NoAnswer>>,
+    pool: LazyPool,
 }
 
 impl LambdaFunctions {
     /// Functions of the account and the region of this configuration.
-    pub fn new(aws: &SdkConfig) -> Self {
-        Self { aws: aws.clone(), pool: LazyLock::new(pool) }
+    pub fn new(aws: &SdkConfig, pool: LazyPool) -> Self {
+        Self { aws: aws.clone(), pool }
     }
 
     async fn signed(&self, request: &FunctionRequest) -> Result<Request<Full<Bytes>>, InvokeFailure> {
-        let credentials = timeout(request.timeout, self.credentials()).await;
-        let credentials = credentials.map_err(|_| not_run("no credentials in time"))??;
+        let credentials = timeout(request.timeout, credentials(&self.aws)).await;
+        let credentials = credentials.map_err(|_| not_run("no credentials in time"))?.map_err(not_run)?;
         self.sign(request, credentials).map_err(|_| not_run("the request could not be signed"))
     }
 
-    async fn credentials(&self) -> Result<Credentials, InvokeFailure> {
-        let provider = self.aws.credentials_provider().ok_or_else(|| not_run("no credentials are configured"))?;
-        provider.provide_credentials().await.map_err(|_| not_run("no credentials were found"))
-    }
-
     fn sign(&self, request: &FunctionRequest, credentials: Credentials) -> Result<Request<Full<Bytes>>, SigningFailed> {
-        let region = self.aws.region().map_or("", |region| region.as_ref());
-        let url = url(self.aws.endpoint_url(), region, &request.function);
-        let identity = credentials.into();
-        let params = v4::SigningParams::builder()
-            .identity(&identity)
-            .region(region)
-            .name("lambda")
-            .time(SystemTime::now())
-            .settings(SigningSettings::default())
-            .build()?
-            .into();
-        let headers = [("content-type", "application/json")];
-        let body = SignableBody::Bytes(request.document.as_bytes());
-        let signable = SignableRequest::new("POST", &url, headers.into_iter(), body)?;
-        let (signature, _) = sign(signable, &params)?.into_parts();
-        let built = headers.into_iter().fold(Request::post(&url), |built, (name, value)| built.header(name, value));
-        let mut signed = built.body(Full::new(Bytes::from(request.document.clone())))?;
-        signature.apply_to_request_http1x(&mut signed);
-        Ok(signed)
+        let url = url(&endpoint_of(&self.aws, "lambda"), &request.function);
+        let body = Bytes::from(request.document.clone());
+        post(&self.aws, "lambda", &url, "application/json", body, credentials)
     }
 }
-
-type SigningFailed = Box<dyn std::error::Error + Send + Sync>;
 
 #[async_trait]
 impl TeamFunctions for LambdaFunctions {
     async fn invoke(&self, request: FunctionRequest) -> Result<Value, InvokeFailure> {
-        let pool = self.pool.as_ref().map_err(|error| not_run(&error.to_string()))?;
+        let pool = self.pool.get().map_err(|error| not_run(&error.to_string()))?;
         let signed = self.signed(&request).await?;
         match within_interim_answers(pool, signed, request.timeout).await {
             Ok(answer) => read(answer),
@@ -87,11 +62,9 @@ impl TeamFunctions for LambdaFunctions {
 }
 
 /// The URL of a function's invocations. Its name has no character that means something in a URL.
-fn url(endpoint: Option<&str>, region: &str, function: &FunctionName) -> String {
-    let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-    let host = endpoint.map_or_else(|| format!("https://lambda.{region}.{domain}"), str::to_owned);
+fn url(lambda: &str, function: &FunctionName) -> String {
     let qualifier = function.qualifier().map(|qualifier| format!("?Qualifier={qualifier}")).unwrap_or_default();
-    format!("{}/2015-03-31/functions/{}/invocations{qualifier}", host.trim_end_matches('/'), function.name())
+    format!("{lambda}/2015-03-31/functions/{}/invocations{qualifier}", function.name())
 }
 
 fn not_run(why: &str) -> InvokeFailure {
@@ -210,6 +183,7 @@ const OTHERS: &[&str] = &[
 mod tests {
     use serde_json::json;
 
+    use super::super::signed::endpoint;
     use super::*;
 
     fn answer(status: u16, headers: &[(&str, &str)], body: Value) -> PartnerAnswer {
@@ -222,6 +196,7 @@ mod tests {
         let plain = FunctionName::try_from("team-score".to_owned()).expect("a name");
         let live = FunctionName::try_from("team-score:live".to_owned()).expect("a name");
         let path = "/2015-03-31/functions/team-score/invocations";
+        let url = |given, region, function| url(&endpoint(given, "lambda", region), function);
         assert_eq!(url(None, "eu-central-1", &plain), format!("https://lambda.eu-central-1.amazonaws.com{path}"));
         assert_eq!(url(None, "cn-north-1", &plain), format!("https://lambda.cn-north-1.amazonaws.com.cn{path}"));
         let local = url(Some("http://127.0.0.1:4566/"), "us-east-1", &live);

@@ -1,7 +1,7 @@
 //! The ledger on DynamoDB: one item for each event, one conditional write for each transition.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -25,11 +25,13 @@ use crate::base::format::FORMAT;
 use crate::base::id::EventId;
 use crate::base::retention::QUEUE_RETENTION;
 use crate::base::time::Timestamp;
-use crate::ledger::{Admission, Admissions, Claim, Claims, Closed, Lease, NotClaimed, Records, Row, Rows, SHARDS};
+use crate::ledger::{
+    Admission, Admissions, Claim, Claims, Closed, Lease, Listed, NotClaimed, PassedOver, Records, Row, Rows, SHARDS,
+};
 
 use super::ledger_items::{
-    Item, OLDER, PAYLOAD, ROW, attributes_of, from_json, is_newer, item, json, key, older_item, payload_item, readable,
-    row_from, row_of, unreadable,
+    Item, ListedItem, OLDER, PAYLOAD, ROW, attributes_of, from_json, is_newer, item, json, key, listed_item,
+    older_item, payload_item, readable, row_from, row_of, unreadable,
 };
 use super::{number, refused_update, text, unavailable};
 
@@ -43,7 +45,7 @@ pub(super) const PORT: &str = "the ledger";
 const ADMISSIBLE: &str = "attribute_not_exists(pk) \
     OR ((attribute_not_exists(#format) OR #format <= :format) \
         AND ((#state IN (:succeeded, :noop, :dropped) AND #expires_at < :now) \
-            OR (#state = :queued AND #epoch = :zero AND #queued_at < :lost)))";
+            OR (#state = :queued AND #epoch = :zero AND #queued_at < :lost AND attribute_not_exists(#generation))))";
 
 /// No newer version of the code has written the row: this one would drop what it does not know.
 const NOT_NEWER: &str = "(attribute_not_exists(#format) OR #format <= :format)";
@@ -111,6 +113,15 @@ const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history
 
 /// The most rows of a shard that are read at once. A row has some kilobytes.
 const PAGE: usize = 200;
+
+/// The same where DynamoDB leaves out the rows of some flows: what it reads does not reach us.
+const PAGE_PASSED_OVER: i32 = 1000;
+
+/// The most pages of each shard that are read while something is passed over.
+const MAX_PAGES_PASSED_OVER: usize = 40;
+
+/// The most flows that DynamoDB leaves out. The rows of others are passed over when they are here.
+const MAX_FLOWS_LEFT_OUT: usize = 100;
 
 /// The row's attributes that a transition may remove.
 const REMOVABLE: [&str; 18] = [
@@ -206,7 +217,7 @@ impl DynamoLedger {
             .condition_expression(&condition)
             .set_expression_attribute_names(Some(names(&[&condition])))
             .set_expression_attribute_values(Some(values));
-        let admission = self.put(admission.set_item(Some(item(next)?)))?;
+        let admission = self.put(admission.set_item(Some(item(&seen.followed_by(next))?)))?;
         let older = self.put(Put::builder().set_item(Some(older_item(seen)?)))?;
         let written = self.client.transact_write_items().transact_items(admission).transact_items(older);
         let written = payload.into_iter().fold(written, |written, payload| written.transact_items(payload));
@@ -230,20 +241,21 @@ impl DynamoLedger {
     pub(super) async fn within(
         &self,
         lists: &[&str],
+        passed: &PassedOver,
         since: Timestamp,
         until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Row>, Unavailable> {
+    ) -> Result<Listed, Unavailable> {
         // DynamoDB rejects a BETWEEN whose end is before its start.
         if since > until {
-            return Ok(Vec::new());
+            return Ok(Listed::default());
         }
         let within = |query: QueryFluentBuilder| {
             let query = query.key_condition_expression(OF_SHARD_WITHIN);
             let query = query.expression_attribute_values(":since", number(since.millis()));
-            query.expression_attribute_values(":until", number(until.millis()))
+            leaving_out(query.expression_attribute_values(":until", number(until.millis())), &passed.flows)
         };
-        self.shards(lists, true, within, limit).await
+        self.shards(lists, passed, true, within, limit).await
     }
 
     /// The write of a lease's end, as one part of a transaction.
@@ -260,36 +272,66 @@ impl DynamoLedger {
     async fn shards(
         &self,
         lists: &[&str],
+        passed: &PassedOver,
         oldest_first: bool,
         ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
         limit: usize,
-    ) -> Result<Vec<Row>, Unavailable> {
+    ) -> Result<Listed, Unavailable> {
         let order = |one: Option<Timestamp>, other| if oldest_first { one.cmp(&other) } else { other.cmp(&one) };
         let page = i32::try_from((limit / lists.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
+        let page = if passed.flows.is_empty() { page } else { PAGE_PASSED_OVER };
         let query = |shard: &str, from: Option<Item>| {
             let query = self.client.query().table_name(&self.table).index_name(LISTS).limit(page);
             let query = query.scan_index_forward(oldest_first);
             ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from)).send()
         };
-        let mut rows: Vec<Row> = Vec::new();
+        let mut listed = Listed::default();
         let mut open: Vec<(&str, Option<Item>)> = lists.iter().map(|shard| (*shard, None)).collect();
-        while !open.is_empty() {
+        let mut pages_left = if passed.is_empty() { usize::MAX } else { MAX_PAGES_PASSED_OVER };
+        while !open.is_empty() && pages_left > 0 {
+            pages_left -= 1;
             let pages = try_join_all(open.iter().map(|(shard, from)| query(shard, from.clone()))).await;
             let mut cut = Vec::new();
             for ((shard, _), page) in open.iter().zip(pages.map_err(unavailable(PORT))?) {
-                let read: Vec<Row> = page.items.unwrap_or_default().into_iter().filter_map(readable).collect();
-                let end = read.last().map(|row| row.listed_at);
+                let end = take_page(&mut listed, passed, page.items.unwrap_or_default());
                 cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), end)));
-                rows.extend(read);
             }
+            let rows = &mut listed.rows;
             rows.sort_by(|one, other| order(one.listed_at, other.listed_at).then(one.place.cmp(&other.place)));
             rows.truncate(limit);
             let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.listed_at);
             let ends = |end: Option<_>| end.zip(last).is_some_and(|(end, last)| order(end, last) != Ordering::Less);
             open = cut.into_iter().filter_map(|(shard, key, end)| (!ends(end)).then_some((shard, key))).collect();
         }
-        Ok(rows)
+        Ok(listed)
     }
+}
+
+/// Takes what a page has of a list. Returns the moment by which its last row is listed.
+fn take_page(listed: &mut Listed, passed: &PassedOver, items: Vec<Item>) -> Option<Option<Timestamp>> {
+    let mut end = None;
+    for item in items {
+        match listed_item(item) {
+            ListedItem::Row(row) => {
+                end = Some(row.listed_at);
+                listed.rows.extend((!passed.has(&row)).then_some(*row));
+            }
+            ListedItem::Unreadable(id) => listed.unreadable.push(id),
+            ListedItem::Newer => listed.has_newer = true,
+        }
+    }
+    end
+}
+
+/// The query without the rows of these flows.
+fn leaving_out(query: QueryFluentBuilder, flows: &BTreeSet<String>) -> QueryFluentBuilder {
+    let flows = flows.iter().take(MAX_FLOWS_LEFT_OUT).enumerate();
+    let others: Vec<String> = flows.clone().map(|(number, _)| format!("#flow <> :flow{number}")).collect();
+    if others.is_empty() {
+        return query;
+    }
+    let query = query.filter_expression(others.join(" AND ")).expression_attribute_names("#flow", "flow");
+    flows.fold(query, |query, (number, flow)| query.expression_attribute_values(format!(":flow{number}"), text(flow)))
 }
 
 #[async_trait]
@@ -411,11 +453,12 @@ impl Rows for DynamoLedger {
 #[async_trait]
 impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.shards(&SHARDS, false, |query| query.key_condition_expression(OF_SHARD), limit).await
+        let of_shard = |query: QueryFluentBuilder| query.key_condition_expression(OF_SHARD);
+        Ok(self.shards(&SHARDS, &PassedOver::default(), false, of_shard, limit).await?.rows)
     }
 
     async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.within(&SHARDS, since, until, limit).await
+        Ok(self.within(&SHARDS, &PassedOver::default(), since, until, limit).await?.rows)
     }
 
     /// The SDK sends its repetitions under one token, so that a write whose first try did land counts as done.

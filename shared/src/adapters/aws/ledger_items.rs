@@ -100,14 +100,33 @@ pub(super) async fn row_from(
     found.into_iter().next().map(row_of).transpose()
 }
 
-/// A row of a list. A row that a newer version wrote must not hide all the others.
+/// A row of a list, or why it is left out.
+#[derive(Debug, PartialEq)]
+pub(super) enum ListedItem {
+    Row(Box<Row>),
+    Unreadable(EventId),
+    /// A newer version wrote it, and this one cannot read it.
+    Newer,
+}
+
+/// A row of a list. A row that cannot be read must not hide all the others.
+pub(super) fn listed_item(item: Item) -> ListedItem {
+    let (newer, id) = (is_newer(&item), item.get("pk").and_then(|id| id.as_s().ok()).cloned());
+    match row_of(item) {
+        Ok(row) => ListedItem::Row(Box::new(row)),
+        Err(error) => {
+            warn!(event = id, %error, "a row of the ledger cannot be read; it is left out of the list");
+            if newer { ListedItem::Newer } else { ListedItem::Unreadable(EventId::named(id.unwrap_or_default())) }
+        }
+    }
+}
+
+/// A row for people, if it can be read.
 pub(super) fn readable(item: Item) -> Option<Row> {
-    let id = item.get("pk").and_then(|id| id.as_s().ok()).cloned();
-    row_of(item)
-        .inspect_err(
-            |error| warn!(event = id, %error, "a row of the ledger cannot be read; it is left out of the list"),
-        )
-        .ok()
+    match listed_item(item) {
+        ListedItem::Row(row) => Some(*row),
+        ListedItem::Unreadable(_) | ListedItem::Newer => None,
+    }
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, Unavailable> {
@@ -135,7 +154,21 @@ mod tests {
         assert_eq!(readable(stored.clone()), Some(row));
         stored.insert("state".into(), text("a state of tomorrow"));
         assert_eq!(readable(stored.clone()), None);
-        assert!(row_of(stored).is_err());
+        assert!(row_of(stored.clone()).is_err());
+        assert_eq!(listed_item(stored.clone()), ListedItem::Unreadable(EventId::named("m")), "it is told of by its id");
+        stored.insert("format".into(), number(FORMAT + 1));
+        assert_eq!(listed_item(stored), ListedItem::Newer, "a newer version goes on with it");
+    }
+
+    /// Files of this format never change: older versions wrote them.
+    #[test]
+    fn a_row_that_is_put_aside_is_stored_as_it_always_was() {
+        let text = include_str!("../../../../tests/formats/format-2/older-row.json");
+        let stored: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let stored: Item = to_item(stored).expect("an item");
+        let row = row_of(stored.clone()).expect("a row");
+        assert!(row.state.is_settled() && row.id.as_str() == stored["pk"].as_s().expect("a text"));
+        assert_eq!(older_item(&row).expect("an item"), stored);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use crate::base::errors::Unavailable;
 use crate::limits::rates::{Draw, Drawn, Limits, Tat};
 
-use super::{number, refused_update, unavailable};
+use super::{OPERATION_TIMEOUT, number, refused_update, unavailable};
 
 const PORT: &str = "the limits";
 
@@ -41,12 +41,10 @@ impl DynamoLimits {
 }
 
 /// The client for limits. A limit is not worth much of a sender's patience: the ledger and the queue come after it. So
-/// it has less time than they, connecting included, and one repetition.
+/// it has a third of their time, connecting included, and one repetition.
 pub(super) fn client(aws: &SdkConfig) -> Client {
-    let timeouts = TimeoutConfig::builder()
-        .operation_attempt_timeout(Duration::from_millis(500))
-        .operation_timeout(Duration::from_millis(800))
-        .build();
+    let whole = aws.timeout_config().and_then(TimeoutConfig::operation_timeout).unwrap_or(OPERATION_TIMEOUT);
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(whole / 5).operation_timeout(whole / 3).build();
     let retries = RetryConfig::standard().with_max_attempts(2).with_initial_backoff(Duration::from_millis(20));
     Client::from_conf(Builder::from(aws).timeout_config(timeouts).retry_config(retries).build())
 }

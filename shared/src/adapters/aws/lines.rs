@@ -10,7 +10,7 @@ use crate::arrival::event::Event;
 use crate::base::errors::{Unavailable, WriteError};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
-use crate::ledger::{Closed, InLine, Line, Lines, Row, WaitsFor};
+use crate::ledger::{Closed, InLine, Line, Lines, Listed, PassedOver, WaitsFor};
 
 /// All items of a line.
 const OF_LINE: &str = "pk = :line";
@@ -58,10 +58,16 @@ impl Lines for DynamoLedger {
         }
     }
 
-    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+    async fn listed_past(
+        &self,
+        passed: &PassedOver,
+        on: &WaitsFor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Listed, Unavailable> {
         let shards = on.shards();
         let shards: Vec<&str> = shards.iter().map(String::as_str).collect();
-        self.within(&shards, Timestamp::from_secs(0), until, limit).await
+        self.within(&shards, passed, Timestamp::from_secs(0), until, limit).await
     }
 }
 
@@ -106,6 +112,19 @@ fn in_line(item: &Item) -> Result<InLine, Unavailable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files of this format never change: older versions wrote them.
+    #[test]
+    fn a_place_in_a_line_is_stored_as_it_always_was() {
+        let text = include_str!("../../../../tests/formats/format-2/line-item.json");
+        let stored: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let stored: Item = serde_dynamo::aws_sdk_dynamodb_1::to_item(stored).expect("an item");
+        let place = InLine { place: Timestamp::from_millis(1_794_819_600_700), id: EventId::named("ab12"), wake: 3 };
+        let (flow, group) = ("lead-routing".into(), "lead-routing-1".into());
+        let event = Event { flow, group, ..Event::malformed("m", "", Timestamp::from_secs(1)) };
+        assert_eq!(line_item(&Line::of(&event), &place, 1_802_595_600), stored);
+        assert_eq!(in_line(&stored), Ok(place));
+    }
 
     #[test]
     fn a_place_in_a_line_round_trips() {

@@ -12,9 +12,11 @@ mod caps;
 mod contacts;
 mod documents;
 mod functions;
+mod history;
 mod latest;
 mod limits;
 mod pressure;
+pub(super) mod signed;
 mod tokens;
 
 use std::collections::HashMap;
@@ -31,6 +33,7 @@ pub use caps::DynamoCaps;
 pub use contacts::DynamoContacts;
 pub use documents::DynamoDocument;
 pub use functions::LambdaFunctions;
+pub use history::CloudWatchHistory;
 pub use latest::DynamoLatest;
 pub use ledger::DynamoLedger;
 pub use limits::DynamoLimits;
@@ -42,6 +45,9 @@ pub use windows::DynamoWindows;
 
 use crate::base::errors::Unavailable;
 
+/// The most time for a call of the ledger or of the queue, its repetitions included.
+const OPERATION_TIMEOUT: Duration = Duration::from_millis(2500);
+
 /// The SDK's configuration, from the standard AWS environment variables.
 ///
 /// The SDK's own retries are bounded, because a sender of webhooks hangs up after three seconds and a
@@ -50,7 +56,7 @@ pub async fn aws() -> SdkConfig {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(1))
         .operation_attempt_timeout(Duration::from_millis(1200))
-        .operation_timeout(Duration::from_millis(2500))
+        .operation_timeout(OPERATION_TIMEOUT)
         .build();
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .timeout_config(timeouts)

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
+use futures::future::join_all;
 
 use crate::arrival::event::Event;
 use crate::base::errors::Unavailable;
-use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Visibility};
+use crate::ledger::queue::{DeadLetter, DeadLetters, Depth, Depths, Queue, Tick, Ticks, Visibility, lanes};
 
 use super::unavailable;
 
@@ -18,9 +19,6 @@ const PORT: &str = "the queue";
 /// The longest time that a message is hidden. SQS allows twelve hours, counted from its receipt: the time since
 /// then is taken off. A message that must wait longer comes back, finds that it is too early, and waits on.
 const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 3600 - 15 * 60);
-
-/// The most messages that SQS takes at once. Together they may have a mebibyte: no source may send more.
-const BATCH: usize = 10;
 
 /// The queue of events.
 #[derive(Clone, Debug)]
@@ -51,36 +49,57 @@ impl Queue for SqsEvents {
         Ok(())
     }
 
-    /// Chunk after chunk, not side by side: events of one group must arrive in order.
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
-        let mut sent = Vec::with_capacity(events.len());
-        for chunk in events.chunks(BATCH) {
-            let answers = self.send_chunk(chunk).await;
-            sent.extend(answers.unwrap_or_else(|error| vec![Err(error); chunk.len()]));
+        let bodies = match events.iter().map(body).collect::<Result<Vec<_>, _>>() {
+            Ok(bodies) => bodies,
+            Err(error) => return vec![Err(error); events.len()],
+        };
+        let messages: Vec<Message<'_>> = events.iter().zip(bodies).collect();
+        let sizes: Vec<_> = messages.iter().map(|(event, body)| (event.group.as_str(), body.len())).collect();
+        let lanes = lanes(&sizes);
+        let sent = join_all(lanes.iter().map(|lane| self.send_lane(lane, &messages))).await;
+        let mut answers = vec![Ok(()); events.len()];
+        sent.into_iter().flatten().for_each(|(place, answer)| answers[place] = answer);
+        answers
+    }
+}
+
+/// An event and its body.
+type Message<'m> = (&'m Event, String);
+
+impl SqsEvents {
+    /// Batch after batch, not side by side: events of one group must arrive in order.
+    async fn send_lane(&self, lane: &[Vec<usize>], messages: &[Message<'_>]) -> Vec<(usize, Result<(), Unavailable>)> {
+        let mut sent = Vec::new();
+        for batch in lane {
+            let answers = self.send_batch(batch, messages).await;
+            let answers = answers.unwrap_or_else(|error| vec![Err(error); batch.len()]);
+            sent.extend(batch.iter().copied().zip(answers));
         }
         sent
     }
-}
 
-impl SqsEvents {
     /// One `SendMessageBatch`. SQS answers for each entry by the name that we gave it.
-    async fn send_chunk(&self, chunk: &[Event]) -> Result<Vec<Result<(), Unavailable>>, Unavailable> {
-        let entries: Vec<_> = chunk.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+    async fn send_batch(
+        &self,
+        batch: &[usize],
+        messages: &[Message<'_>],
+    ) -> Result<Vec<Result<(), Unavailable>>, Unavailable> {
+        let entries: Vec<_> = batch.iter().map(|place| entry(*place, &messages[*place])).collect::<Result<_, _>>()?;
         let send = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries));
         let failed = send.send().await.map_err(unavailable(PORT))?.failed;
-        let why = |index: usize| failed.iter().find(|failed| failed.id == index.to_string());
-        Ok((0..chunk.len())
-            .map(|index| why(index).map_or(Ok(()), |failed| Err(unavailable_because(failed.code.clone()))))
-            .collect())
+        let why = |place: &usize| failed.iter().find(|failed| failed.id == place.to_string());
+        let answer = |place: &usize| why(place).map_or(Ok(()), |failed| Err(unavailable_because(failed.code.clone())));
+        Ok(batch.iter().map(answer).collect())
     }
 }
 
-fn entry((index, event): (usize, &Event)) -> Result<SendMessageBatchRequestEntry, Unavailable> {
+fn entry(place: usize, (event, body): &Message<'_>) -> Result<SendMessageBatchRequestEntry, Unavailable> {
     SendMessageBatchRequestEntry::builder()
-        .id(index.to_string())
+        .id(place.to_string())
         .message_group_id(&event.group)
         .message_deduplication_id(event.deduplication_id())
-        .message_body(body(event)?)
+        .message_body(body)
         .build()
         .map_err(|error| unavailable_because(error.to_string()))
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::flows::{File, Flows, Problems, catalog};
+use crate::flows::catalog::{self, Shelf};
+use crate::flows::{File, Flows, Problems};
 
 /// The reason why the flows folder is not usable.
 #[derive(Debug, thiserror::Error)]
@@ -26,25 +27,27 @@ pub fn read_flows(folder: &Path) -> Result<Flows, FlowsError> {
     Ok(Flows::parse(&read_files(folder)?)?)
 }
 
-/// The text of `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder`, and of the partners in its
-/// catalogue that `integrations.yaml` uses. The other partners are not read: a cold start would pay for them.
+/// The text of `sources.yaml`, `integrations.yaml` and `flows/*.yaml` below `folder`, and of what they use of its catalogue.
+/// The rest of the catalogue is not read: a cold start would pay for it.
 pub fn read_files(folder: &Path) -> Result<Vec<File>, FlowsError> {
     let mut paths = vec!["sources.yaml".to_owned(), "integrations.yaml".to_owned()];
     paths.extend(list(folder, "flows/")?);
     let mut files = paths.into_iter().map(|path| read(folder, path)).collect::<Result<Vec<_>, _>>()?;
-    let used = catalog::used(&files[1].text).into_iter().map(|name| catalog::path(&name));
-    for path in used.filter(|path| folder.join(path).is_file()) {
+    let used = |(shelf, file): (Shelf, &File)| {
+        catalog::used(&file.text).into_iter().map(move |name| shelf.path(&name)).collect::<Vec<_>>()
+    };
+    let used: Vec<String> = [Shelf::Sources, Shelf::Partners].into_iter().zip(&files).flat_map(used).collect();
+    for path in used.into_iter().filter(|path| folder.join(path).is_file()) {
         files.push(read(folder, path)?);
     }
     Ok(files)
 }
 
-/// The text of all partners in the catalogue of `folder`, used or not.
+/// The text of all partners and senders in the catalogue of `folder`, used or not.
 pub fn read_catalog(folder: &Path) -> Result<Vec<File>, FlowsError> {
-    if !folder.join(catalog::PARTNERS).is_dir() {
-        return Ok(Vec::new());
-    }
-    list(folder, catalog::PARTNERS)?.into_iter().map(|path| read(folder, path)).collect()
+    let there = Shelf::ALL.into_iter().map(Shelf::folder).filter(|within| folder.join(within).is_dir());
+    let paths: Vec<Vec<String>> = there.map(|within| list(folder, within)).collect::<Result<_, _>>()?;
+    paths.concat().into_iter().map(|path| read(folder, path)).collect()
 }
 
 /// The paths of the YAML files in a folder of `folder`, in order.

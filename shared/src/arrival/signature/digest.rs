@@ -1,4 +1,4 @@
-//! An HMAC as it stands in a header.
+//! An HMAC as it is written.
 
 use std::fmt;
 
@@ -9,6 +9,7 @@ use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 use subtle::{Choice, ConstantTimeEq};
 
+use crate::base::id::hex;
 use crate::flows::{Algorithm, Encoding};
 
 /// The algorithm and the encoding of a signature.
@@ -23,23 +24,28 @@ impl Digest {
     ///
     /// Signatures are compared in this form. There is only one way to write each, so nothing that a
     /// stranger sent needs to be decoded.
-    pub(super) fn written(self, key: &[u8], content: &[&[u8]]) -> Signature {
+    pub(super) fn written(self, key: &[u8], content: &[impl AsRef<[u8]>]) -> TrueSignature {
         let bytes = match self.algorithm {
             Algorithm::Sha1 => mac::<Hmac<Sha1>>(key, content),
             Algorithm::Sha256 => mac::<Hmac<Sha256>>(key, content),
             Algorithm::Sha512 => mac::<Hmac<Sha512>>(key, content),
         };
-        Signature(match self.encoding {
-            Encoding::Hex => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            Encoding::Base64 => STANDARD.encode(bytes),
-        })
+        TrueSignature(encode(&bytes, self.encoding))
+    }
+}
+
+/// Bytes as a sender writes them.
+pub(super) fn encode(bytes: &[u8], encoding: Encoding) -> String {
+    match encoding {
+        Encoding::Hex => hex(bytes),
+        Encoding::Base64 => STANDARD.encode(bytes),
     }
 }
 
 /// A true signature, as it is written. It has no `==`: it is only compared in constant time.
-pub(super) struct Signature(String);
+pub(super) struct TrueSignature(String);
 
-impl Signature {
+impl TrueSignature {
     /// Whether the offered signature is this one.
     pub(super) fn is(&self, offered: &str) -> Choice {
         self.0.as_bytes().ct_eq(offered.as_bytes())
@@ -47,16 +53,16 @@ impl Signature {
 }
 
 /// The signature as its sender writes it into a header.
-impl fmt::Display for Signature {
+impl fmt::Display for TrueSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-fn mac<M: Mac + KeyInit>(key: &[u8], content: &[&[u8]]) -> Vec<u8> {
+fn mac<M: Mac + KeyInit>(key: &[u8], content: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes a key of any length");
     for piece in content {
-        mac.update(piece);
+        mac.update(piece.as_ref());
     }
     mac.finalize().into_bytes().to_vec()
 }

@@ -4,19 +4,18 @@
 //! no secret, a wrong signature. The caller is told that the signature was rejected and not why, so that the
 //! answer teaches a forger nothing.
 //!
-//! A scheme only reads what a delivery offers: the signatures, their content and their time. Whether any of
-//! them is true is decided here, once for all schemes.
+//! A scheme is data: [`offer`] reads by it what a delivery offers, the signatures, their content and their time. Whether any
+//! of them is true is decided here, once for all schemes.
 
 mod digest;
-mod github;
-mod hmac;
+#[cfg(test)]
+mod doubts;
+mod ecdsa;
+mod offer;
 #[cfg(test)]
 mod properties;
 mod sender;
-mod shopify;
-mod slack;
-mod standard_webhooks;
-mod stripe;
+mod token;
 #[cfg(test)]
 mod vectors;
 
@@ -24,11 +23,16 @@ use std::fmt;
 
 use subtle::{Choice, ConstantTimeEq};
 
-pub use sender::{sign, standard_webhooks_signature};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use crate::arrival::delivery::{Delivery, Headers};
+pub use sender::{
+    SignedRequest, Unsigned, new_secret, receivers_secret, sign, sign_request, standard_webhooks_signature,
+};
+
+use crate::arrival::delivery::Delivery;
 use crate::base::time::Timestamp;
-use crate::flows::{Scheme, Source};
+use crate::flows::{Proof, Scheme, SecretForm, Signature, Source};
 use digest::Digest;
 
 /// The most signatures of a delivery. No sender rotates among more secrets than this.
@@ -92,13 +96,13 @@ impl Verified {
 /// A delivery that these secrets do not verify. Newer ones may.
 #[derive(Debug)]
 pub struct Unproven {
-    delivery: Delivery,
+    delivery: Box<Delivery>,
 }
 
 impl Unproven {
     /// The delivery, as untrusted as before.
     pub fn into_delivery(self) -> Delivery {
-        self.delivery
+        *self.delivery
     }
 }
 
@@ -117,67 +121,68 @@ impl From<Unproven> for Rejected {
 pub fn verify(source: &Source, secrets: &[Secret], delivery: Delivery, now: Timestamp) -> Result<Verified, Unproven> {
     match genuine(source, secrets, &delivery, now) {
         Some(true) => Ok(Verified { delivery }),
-        Some(false) | None => Err(Unproven { delivery }),
+        Some(false) | None => Err(Unproven { delivery: Box::new(delivery) }),
     }
 }
 
-/// The offer of a delivery: its signatures, and what they should be over.
-struct Offer<'d> {
-    /// The signatures, as they are written. Any may be the true one.
-    signatures: Vec<&'d str>,
-    /// The signed content, piece by piece.
-    content: Vec<&'d [u8]>,
-    /// The time of signing, in a scheme that signs it.
-    signed_at: Option<Timestamp>,
-    digest: Digest,
-    /// The key in a secret, if the secret is one in this scheme.
-    key: fn(&Secret) -> Option<Vec<u8>>,
+/// The sender's id of a delivery, as its signature covers it: under the name by which this delivery has it.
+pub fn signed_id<'d>(scheme: &Scheme, delivery: &'d Delivery) -> Option<&'d str> {
+    offer::first(&delivery.headers, &scheme.signature()?.id)
 }
 
-/// Whether a signature is true. `None` says that something is missing or malformed.
+/// Whether the delivery is genuine. `None` says that something is missing or malformed.
 fn genuine(source: &Source, secrets: &[Secret], delivery: &Delivery, now: Timestamp) -> Option<bool> {
-    let offer = match &source.scheme {
-        Scheme::StandardWebhooks => standard_webhooks::offer(delivery)?,
-        Scheme::Stripe => stripe::offer(delivery)?,
-        Scheme::Github => hmac::offer(&github::HMAC, delivery)?,
-        Scheme::Shopify => hmac::offer(&shopify::HMAC, delivery)?,
-        Scheme::Slack => hmac::offer(&slack::HMAC, delivery)?,
-        Scheme::Hmac(hmac) => hmac::offer(hmac, delivery)?,
-        Scheme::None => return Some(true),
-    };
+    match &source.scheme {
+        Scheme::Signature(signature) => is_signed(signature, source, secrets, delivery, now),
+        Scheme::Token(token) => token::is_carried(token, secrets, &delivery.headers),
+        Scheme::None => Some(true),
+    }
+}
+
+/// Whether one of the offered signatures is true.
+fn is_signed(
+    signature: &Signature,
+    source: &Source,
+    secrets: &[Secret],
+    delivery: &Delivery,
+    now: Timestamp,
+) -> Option<bool> {
+    let offer = offer::offer(signature, delivery)?;
     if offer.signatures.len() > MAX_SIGNATURES {
         return None;
     }
     if offer.signed_at.is_some_and(|at| at.since(now).max(now.since(at)) > source.tolerance()) {
         return None;
     }
-
+    let Proof::Hmac(algorithm) = signature.proof else {
+        let by = |secret: &Secret| {
+            let mut offered = offer.signatures.iter();
+            offered.any(|offered| ecdsa::is_by(secret, &offer.content, offered, signature.encoding))
+        };
+        return Some(secrets.iter().any(by));
+    };
     // Every pair is compared, so that the time taken tells nothing about which one matched.
-    let mut genuine = Choice::from(0);
-    for key in secrets.iter().filter_map(offer.key) {
-        let expected = offer.digest.written(&key, &offer.content);
-        for signature in &offer.signatures {
-            genuine |= expected.is(signature);
+    let (mut genuine, digest) = (Choice::from(0), Digest { algorithm, encoding: signature.encoding });
+    for key in keys(signature, secrets) {
+        let expected = digest.written(&key, &offer.content);
+        for offered in &offer.signatures {
+            genuine |= expected.is(offered);
         }
     }
     Some(genuine.into())
 }
 
-/// The value of a header that is there and not empty.
-fn header<'d>(headers: &'d Headers, name: &str) -> Option<&'d str> {
-    headers.get(name).filter(|value| !value.is_empty())
-}
-
-/// The moment in Unix seconds, in the one way to write it. With a sign or a leading zero, the same
-/// moment could be cut from the same signed bytes at another place.
-fn moment(text: &str) -> Option<Timestamp> {
-    let seconds: i64 = text.parse().ok()?;
-    (seconds >= 0 && seconds.to_string() == text).then(|| Timestamp::from_secs(seconds))
-}
-
-/// The key of a secret whose whole text is the key. An empty secret is no secret, and a line's end that was pasted
-/// with it is not part of it.
-fn whole(secret: &Secret) -> Option<Vec<u8>> {
-    let key = secret.expose().trim();
-    (!key.is_empty()).then(|| key.as_bytes().to_vec())
+/// The keys in those secrets that are one in this scheme. An empty secret is no secret, and a line's end that was pasted with
+/// it is not part of it.
+fn keys(signature: &Signature, secrets: &[Secret]) -> Vec<Vec<u8>> {
+    let key = |secret: &Secret| {
+        let text = secret.expose().trim();
+        match &signature.secret {
+            SecretForm::Text => Some(text.as_bytes().to_vec()),
+            SecretForm::Base64(prefix) => {
+                STANDARD_NO_PAD.decode(text.strip_prefix(&**prefix)?.trim_end_matches('=')).ok()
+            }
+        }
+    };
+    secrets.iter().filter_map(key).filter(|key| !key.is_empty()).collect()
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::arrival::key::Names;
 use crate::base::time::Timestamp;
-use crate::base::trace::Trace;
+use crate::base::trace::{SpanId, Trace};
 use crate::flows::{Action, File, Flows, Problems};
 
 const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
@@ -61,7 +61,16 @@ impl Sent {
         let Action::Call(call) = &effect.action else { panic!("it calls a partner") };
         let integration = self.flows.partner_of(effect).expect("a partner");
         let (credentials, secret_vars) = (Credentials::None, self.secrets.clone());
-        make(RequestParts { effect, call, integration, event: &event, row: &row, span: 0, credentials, secret_vars })
+        make(RequestParts {
+            effect,
+            call,
+            integration,
+            event: &event,
+            row: &row,
+            span: SpanId::new(1),
+            credentials,
+            secret_vars,
+        })
     }
 }
 

@@ -8,7 +8,8 @@ use super::super::vars::{Var, Vars, WrittenVar};
 use super::{Integration, WrittenIntegration, base_url, check};
 use crate::base::suggest::suggest;
 use crate::base::wrong::{Wrong, step};
-use crate::flows::{FunctionName, catalog};
+use crate::flows::FunctionName;
+use crate::flows::catalog::Shelf;
 use crate::limits::pressure::Pressure;
 use crate::limits::rates::Rate;
 
@@ -39,7 +40,7 @@ pub(in crate::flows) fn resolve(own: &Written, catalog: &Written, unread: &BTree
     }
     let stacked = catalog.iter().filter(|(_, partner)| partner.uses().is_some());
     let told = |_| Wrong::at("/uses", "a partner of the catalogue uses no other");
-    resolved.wrong.extend(stacked.map(|(name, partner)| (catalog::path(name), told(partner))));
+    resolved.wrong.extend(stacked.map(|(name, partner)| (Shelf::Partners.path(name), told(partner))));
     let used: BTreeSet<&str> = own.values().filter_map(WrittenIntegration::uses).collect();
     let unused = catalog.iter().filter(|(name, _)| !used.contains(name.as_str()));
     resolved.wrong.extend(unused.flat_map(check_unused));
@@ -55,7 +56,7 @@ fn check_unused(partner: (&String, &WrittenIntegration)) -> Vec<(String, Wrong)>
     let vars = required.map(|(name, _)| (name.clone(), WrittenVar::from("x"))).collect();
     let own = WrittenIntegration { vars, ..WrittenIntegration::default() };
     let layers = Layers { name: partner.0, own: &own, partner: Some(partner) };
-    layers.merge().1.into_iter().map(|wrong| (catalog::path(partner.0), wrong)).collect()
+    layers.merge().1.into_iter().map(|wrong| (Shelf::Partners.path(partner.0), wrong)).collect()
 }
 
 /// An integration, over the partner of the catalogue that it uses.
@@ -189,10 +190,10 @@ impl Layers<'_> {
             Some((name, _)) if field == "answers" && row.is_some_and(|row| row >= own_rows) => {
                 let rest: String = steps.iter().skip(2).map(|step| format!("/{step}")).collect();
                 let at = format!("/answers/{}{rest}", row.unwrap_or_default() - own_rows);
-                (catalog::path(name), Wrong { at, ..wrong })
+                (Shelf::Partners.path(name), Wrong { at, ..wrong })
             }
             Some((name, partner)) if !self.own.has(field, item.as_deref()) && partner.has(field, item.as_deref()) => {
-                (catalog::path(name), wrong)
+                (Shelf::Partners.path(name), wrong)
             }
             _ => {
                 let what = format!("`{}`: {}", self.name, wrong.what);

@@ -68,6 +68,12 @@ impl Breaker {
         wrong
     }
 
+    /// How long the breaker stays open after a probe that has cost its event, where so many probes before it have: twice
+    /// as long each time. Each of them is an event about which a human has to find out.
+    fn open_after(&self, lost: u32) -> Duration {
+        (self.open_for * (2 << lost.min(MAX_DOUBLINGS))).min(SELDOM).max(self.open_for)
+    }
+
     /// Whether the share of failures is high enough to open the breaker, whatever the volume.
     pub(super) fn bad(&self, calls: u32, failures: u32) -> bool {
         failures > 0 && f64::from(failures) >= self.error_rate * f64::from(calls)
@@ -78,6 +84,12 @@ impl Breaker {
 /// then.
 const MIN_WINDOW: Duration = Duration::from_secs(5);
 const MAX_WINDOW: Duration = Duration::from_secs(600);
+
+/// How seldom a partner is probed at least, where each probe costs an event.
+const SELDOM: Duration = Duration::from_secs(15 * 60);
+
+/// Enough to get from the shortest `open_for` to [`SELDOM`].
+const MAX_DOUBLINGS: u32 = 9;
 
 const MIN_OPEN: Duration = Duration::from_secs(1);
 const MAX_OPEN: Duration = Duration::from_secs(3600);
@@ -139,6 +151,9 @@ pub enum Phase {
     Open {
         /// The moment when probes may be sent.
         until: Timestamp,
+        /// The number of probes that have cost their events, since the breaker was closed.
+        #[serde(default)]
+        lost: u32,
     },
     /// The breaker lets some calls through as probes.
     HalfOpen {
@@ -150,6 +165,9 @@ pub enum Phase {
         passed: u32,
         /// The moment by which a probe that has not come back has crashed.
         until: Timestamp,
+        /// The number of probes that have cost their events, since the breaker was closed.
+        #[serde(default)]
+        lost: u32,
     },
 }
 
@@ -214,8 +232,7 @@ impl BreakerState {
         let answered_at = self.answered_at.max(report.answered_at);
         let failing = self.failing_with(report.failing.as_ref(), answered_at);
         if !phase.is_closed() || failing.as_ref().is_some_and(FailureRun::shows_outage) {
-            let open = Phase::Open { until: now + breaker.open_for };
-            return Some(BreakerState { answered_at, ..self.in_phase(open, now) });
+            return Some(BreakerState { answered_at, ..self.in_phase(Phase::opened(breaker, now), now) });
         }
         Some(BreakerState { phase, failing, answered_at, ..self.clone() })
     }
@@ -236,6 +253,11 @@ impl Phase {
         Phase::Closed { window: Timestamp::from_millis(0), calls: 0, failures: 0 }
     }
 
+    /// The phase of a breaker that opens now.
+    pub(super) fn opened(breaker: &Breaker, now: Timestamp) -> Phase {
+        Phase::Open { until: now + breaker.open_for, lost: 0 }
+    }
+
     /// Whether the breaker lets every call through.
     pub fn is_closed(&self) -> bool {
         matches!(self, Phase::Closed { .. })
@@ -254,14 +276,15 @@ impl Phase {
 
     /// Whether a call may be made. A probe is back after `hold`, and `round` is a new number.
     pub(super) fn entry(&self, breaker: &Breaker, hold: Duration, round: u64, now: Timestamp) -> BreakerEntry {
-        let first = || BreakerEntry::Probe(Phase::HalfOpen { round, sent: 1, passed: 0, until: now + hold });
+        let first = |lost| BreakerEntry::Probe(Phase::HalfOpen { round, sent: 1, passed: 0, until: now + hold, lost });
         match *self {
             Phase::Closed { .. } => BreakerEntry::Free,
-            Phase::Open { until } if now < until => BreakerEntry::Wait(until.since(now)),
-            Phase::Open { .. } => first(),
-            Phase::HalfOpen { until, .. } if until <= now => first(),
-            Phase::HalfOpen { round, sent, passed, until } if sent < breaker.probes => {
-                BreakerEntry::Probe(Phase::HalfOpen { round, sent: sent + 1, passed, until: until.max(now + hold) })
+            Phase::Open { until, .. } if now < until => BreakerEntry::Wait(until.since(now)),
+            Phase::Open { lost, .. } => first(lost),
+            Phase::HalfOpen { until, lost, .. } if until <= now => first(lost),
+            Phase::HalfOpen { round, sent, passed, until, lost } if sent < breaker.probes => {
+                let until = until.max(now + hold);
+                BreakerEntry::Probe(Phase::HalfOpen { round, sent: sent + 1, passed, until, lost })
             }
             Phase::HalfOpen { until, .. } => BreakerEntry::Wait(until.since(now).min(PROBES_ARE_OUT)),
         }
@@ -269,16 +292,19 @@ impl Phase {
 
     /// The phase after a probe of this round has come back. A probe of an earlier round changes nothing.
     pub(super) fn probed(&self, of: u64, ended: CallEnd, breaker: &Breaker, now: Timestamp) -> Option<Phase> {
-        let Phase::HalfOpen { round, sent, passed, until } = *self else { return None };
+        let Phase::HalfOpen { round, sent, passed, until, lost } = *self else { return None };
         match ended {
             _ if of != round => None,
             CallEnd::Failure | CallEnd::CredentialsRejected | CallEnd::NoToken => {
-                Some(Phase::Open { until: now + breaker.open_for })
+                Some(Phase::Open { until: now + breaker.open_for, lost })
+            }
+            CallEnd::LostEvent => {
+                Some(Phase::Open { until: now + breaker.open_after(lost), lost: lost.saturating_add(1) })
             }
             CallEnd::Success if passed + 1 >= breaker.probes => Some(Phase::healthy()),
-            CallEnd::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until }),
+            CallEnd::Success => Some(Phase::HalfOpen { round, sent, passed: passed + 1, until, lost }),
             // It says nothing about the partner, so another probe goes in its place.
-            CallEnd::Neutral => Some(Phase::HalfOpen { round, sent: sent.saturating_sub(1), passed, until }),
+            CallEnd::Neutral => Some(Phase::HalfOpen { round, sent: sent.saturating_sub(1), passed, until, lost }),
         }
     }
 
@@ -298,7 +324,7 @@ impl Phase {
             _ => return None,
         };
         if calls >= breaker.min_calls && breaker.bad(calls, failures) {
-            return Some(Phase::Open { until: now + breaker.open_for });
+            return Some(Phase::opened(breaker, now));
         }
         Some(Phase::Closed { window: start, calls, failures })
     }

@@ -92,7 +92,7 @@ impl BreakerView {
         self.adopt(state);
         // An open breaker is never closed before its time.
         self.ask_at = match self.state.phase {
-            Phase::Open { until } => until.max(now),
+            Phase::Open { until, .. } => until.max(now),
             _ => now + READ_EVERY,
         };
     }

@@ -142,11 +142,11 @@ impl ContainerBreakers {
         let view = self.view(integration);
         let mut view = view.lock().await;
         if matches!(ended, CallEnd::CredentialsRejected | CallEnd::NoToken) {
-            let open = Phase::Open { until: now + breaker.open_for };
+            let open = Phase::opened(breaker, now);
             let opened = |state: &BreakerState| state.phase.is_closed().then(|| state.in_phase(open.clone(), now));
             return self.turn(integration, &mut view, opened, chance, now).await?;
         }
-        view.count(ended == CallEnd::Failure, event, breaker, now);
+        view.count(ended != CallEnd::Success, event, breaker, now);
         let report = view.report(breaker, now)?;
         let counted = |state: &BreakerState| state.counted(&report, breaker, now);
         let change = self.turn(integration, &mut view, counted, chance, now).await?;

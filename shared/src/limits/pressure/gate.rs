@@ -45,6 +45,10 @@ pub enum DeferralReason {
     ContactsUnavailable,
     /// The partner does not take our credentials.
     CredentialsRejected,
+    /// The partner's secret is missing, or cannot be used.
+    NoSecret,
+    /// The store of secrets did not answer.
+    SecretsUnavailable,
     /// There is no token for the partner: another container fetches it, or the token end-point fails.
     NoToken,
     /// Another event of the same entity waits, and goes first.
@@ -56,6 +60,25 @@ pub enum DeferralReason {
 }
 
 impl DeferralReason {
+    /// Every reason.
+    pub const ALL: [DeferralReason; 15] = [
+        DeferralReason::Paused,
+        DeferralReason::BreakerOpen,
+        DeferralReason::RateSpent,
+        DeferralReason::ConcurrencyFull,
+        DeferralReason::PartnerSlow,
+        DeferralReason::LimitsUnavailable,
+        DeferralReason::QuietHours,
+        DeferralReason::ContactsUnavailable,
+        DeferralReason::CredentialsRejected,
+        DeferralReason::NoSecret,
+        DeferralReason::SecretsUnavailable,
+        DeferralReason::NoToken,
+        DeferralReason::BehindAnother,
+        DeferralReason::LongRetry,
+        DeferralReason::UnknownFlow,
+    ];
+
     /// The reason in words, for an event's history.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -68,6 +91,8 @@ impl DeferralReason {
             DeferralReason::QuietHours => "quiet hours",
             DeferralReason::ContactsUnavailable => "contacts unavailable",
             DeferralReason::CredentialsRejected => "credentials rejected",
+            DeferralReason::NoSecret => "no secret",
+            DeferralReason::SecretsUnavailable => "secrets unavailable",
             DeferralReason::NoToken => "no token",
             DeferralReason::BehindAnother => "behind another event",
             DeferralReason::LongRetry => "retry",
@@ -83,7 +108,10 @@ pub enum CallEnd {
     Success,
     /// The partner fails: no answer, a 5xx, a 429.
     Failure,
-    /// The partner does not take our credentials: no other call will do better, so the breaker opens at once.
+    /// The partner fails, and nobody can be asked whether it did the call: the event is lost to a human.
+    LostEvent,
+    /// The partner does not take our credentials, or we have none: no other call will do better, so the breaker opens at
+    /// once.
     CredentialsRejected,
     /// The partner's token end-point fails again and again: no other call will do better, so the breaker opens at once.
     NoToken,
@@ -246,6 +274,26 @@ impl Gate {
         if pressure.breaker.is_some() {
             self.breakers.mark_slow(integration, until, &*self.chance, now).await;
         }
+    }
+
+    /// Lets a call that has become slow go on, as part of the partner's share of the batches, or says that others have it
+    /// all. `false` says that the table did not answer: then it goes on without a share.
+    pub async fn stay(&self, integration: &str, timeout: Duration, now: Timestamp) -> Result<bool, Deferral> {
+        match self.slow.enter(integration, timeout + AROUND_THE_CALL, &*self.chance, now).await {
+            Ok(()) => Ok(true),
+            Err(deferral) if deferral.why == DeferralReason::PartnerSlow => Err(deferral),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Ends the part of a call that stayed.
+    pub async fn go(&self, integration: &str, now: Timestamp) {
+        self.slow.leave(integration, now).await;
+    }
+
+    /// The deferral of a call that exceeds a slow partner's share of the batches.
+    pub const fn exceeds_share() -> Deferral {
+        super::slow_partners::EXCEEDS
     }
 
     /// Whether a partner was slow lately. Its calls may be deferred, whatever its limits.

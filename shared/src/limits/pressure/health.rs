@@ -10,6 +10,8 @@ use crate::base::time::Timestamp;
 pub enum PartnerHealth {
     /// Its breaker is closed.
     Up,
+    /// Its breaker is closed, and calls take long.
+    Slow,
     /// Its breaker is open, or its probes are out.
     Down,
     /// Its breaker lets so many calls through, to see whether it is back.
@@ -25,9 +27,11 @@ impl PartnerHealth {
         now: Timestamp,
     ) -> Result<Self, Unavailable> {
         let state = breakers.read(&key(integration)).await?;
+        let is_slow = state.as_ref().is_some_and(|state| now < state.slow_until);
         Ok(match state.map(|state| state.phase) {
+            None | Some(Phase::Closed { .. }) if is_slow => PartnerHealth::Slow,
             None | Some(Phase::Closed { .. }) => PartnerHealth::Up,
-            Some(Phase::Open { until } | Phase::HalfOpen { until, .. }) if now < until => PartnerHealth::Down,
+            Some(Phase::Open { until, .. } | Phase::HalfOpen { until, .. }) if now < until => PartnerHealth::Down,
             Some(Phase::Open { .. } | Phase::HalfOpen { .. }) => PartnerHealth::Probed(breaker.probes),
         })
     }

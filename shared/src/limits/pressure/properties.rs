@@ -70,7 +70,7 @@ fn explore(phase: &Phase, out: &[(u64, i64)], millis: i64, depth: u32, seen: &mu
 #[test]
 fn a_half_open_breaker_never_has_more_probes_out_than_it_may() {
     let mut seen = BTreeSet::new();
-    explore(&Phase::Open { until: NOW + Duration::from_secs(15) }, &[], 0, 9, &mut seen);
+    explore(&Phase::Open { until: NOW + Duration::from_secs(15), lost: 0 }, &[], 0, 9, &mut seen);
     assert!(seen.len() > 1000, "{} states", seen.len());
 }
 
@@ -81,12 +81,12 @@ fn as_many_successes_as_probes_close_it_and_one_failure_opens_it_again() {
         BreakerEntry::Probe(next) => next,
         other => panic!("{other:?}"),
     };
-    let both = send(&send(&Phase::Open { until: later }));
+    let both = send(&send(&Phase::Open { until: later, lost: 0 }));
     assert_eq!(both.entry(&two, HOLD, 8, later), BreakerEntry::Wait(Duration::from_secs(3)));
     let one = both.probed(7, CallEnd::Success, &two, later).expect("it is of this round");
     assert!(!one.is_closed());
     assert_eq!(one.probed(7, CallEnd::Success, &two, later), Some(Phase::healthy()));
-    let again = Phase::Open { until: later + two.open_for };
+    let again = Phase::Open { until: later + two.open_for, lost: 0 };
     assert_eq!(one.probed(7, CallEnd::Failure, &two, later), Some(again.clone()));
     assert_eq!(again.probed(7, CallEnd::Success, &two, later), None, "the round is over");
     let spare = one.probed(7, CallEnd::Neutral, &two, later).expect("it is of this round");
@@ -96,7 +96,7 @@ fn as_many_successes_as_probes_close_it_and_one_failure_opens_it_again() {
 #[test]
 fn a_probe_that_crashed_is_waited_for_and_then_replaced() {
     let one = breaker(1);
-    let BreakerEntry::Probe(sent) = (Phase::Open { until: NOW }).entry(&one, HOLD, 7, NOW) else {
+    let BreakerEntry::Probe(sent) = (Phase::Open { until: NOW, lost: 0 }).entry(&one, HOLD, 7, NOW) else {
         panic!("it is time")
     };
     let just_before = Timestamp::from_millis((NOW + HOLD).millis() - 1);

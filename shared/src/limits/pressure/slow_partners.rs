@@ -7,7 +7,9 @@
 //! round a batch, and only while the container holds one of the partner's [`BATCHES_HELD`], which all containers share.
 //! What exceeds that is deferred at once.
 //!
-//! It cannot see a partner that begins to hang: calls that began before the containers knew of it hold their batches.
+//! It cannot see a partner that begins to hang: calls that began before the containers knew of it are in all batches. When
+//! such a call is slow, its container asks for the share, too. Where others have it all, the call is let go if the partner
+//! knows it again by our key, and its batch returns. A call that is not so holds its batch until its time-out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,6 +41,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The delay of a call that exceeds the share. A slow partner gives nothing back within less.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// The deferral of what exceeds the share.
+pub(super) const EXCEEDS: Deferral = Deferral { after: WAIT, why: DeferralReason::PartnerSlow };
 
 /// The number of tries to take a batch while other containers take some, too.
 const MAX_TRIES: usize = 4;
@@ -97,14 +102,13 @@ impl SlowPartners {
     ) -> Result<(), Deferral> {
         let view = self.view(integration);
         let mut view = view.lock().await;
-        let exceeds = Deferral { after: WAIT, why: DeferralReason::PartnerSlow };
         if let Some(round) = view.round.as_mut().filter(|round| now < round.until) {
             let joins = now.since(round.began) < ROUND;
             round.calls += u32::from(joins);
-            return if joins { Ok(()) } else { Err(exceeds) };
+            return if joins { Ok(()) } else { Err(EXCEEDS) };
         }
         if view.paused_until.is_some_and(|until| now < until) {
-            return Err(exceeds);
+            return Err(EXCEEDS);
         }
         let holder = format!("{:016x}", chance.bits());
         let until = now + hold + ROUND;
@@ -115,7 +119,7 @@ impl SlowPartners {
             }
             Ok(false) => {
                 view.paused_until = Some(now + PAUSE);
-                Err(exceeds)
+                Err(EXCEEDS)
             }
             Err(_) => {
                 view.paused_until = Some(now + Unavailable::BACK_OFF);

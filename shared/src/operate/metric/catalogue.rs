@@ -84,10 +84,10 @@ const BY_FLOW: Sets = &[&[Dimension::Flow], &[]];
 const BY_END: Sets = &[&[Dimension::Flow, Dimension::State], &[Dimension::State]];
 const BY_END_AND_ALONE: Sets = &[&[Dimension::Flow, Dimension::State], &[]];
 const BY_WAIT: Sets = &[&[Dimension::Flow, Dimension::Why], &[Dimension::Why]];
-const BY_GUARD: Sets = &[&[Dimension::Flow, Dimension::Guard], &[Dimension::Guard]];
+const BY_GUARD: Sets = &[&[Dimension::Flow, Dimension::Guard]];
 const BY_DEATH: Sets = &[&[Dimension::Flow, Dimension::Reason], &[Dimension::Reason], &[]];
 const BY_REASON: Sets = &[&[Dimension::Reason], &[]];
-const BY_CALL: Sets = &[&[Dimension::Integration, Dimension::Outcome], &[Dimension::Integration], &[]];
+const BY_CALL: Sets = &[&[Dimension::Integration, Dimension::Outcome]];
 const BY_INTEGRATION: Sets = &[&[Dimension::Integration], &[]];
 const OF_INTEGRATION: Sets = &[&[Dimension::Integration]];
 
@@ -133,7 +133,7 @@ catalogue! {
     Accepted: Count BY_SOURCE,
     Duplicates: Count BY_SOURCE,
     Rejected: Count BY_REJECTION,
-    InvalidParked: Count BY_FLOW,
+    InvalidParked: Count ALONE,
     IntakeTime: Milliseconds ALONE,
     VerifyTime: Milliseconds ALONE,
     RateTime: Milliseconds ALONE,
@@ -154,7 +154,7 @@ catalogue! {
     BudgetExhausted: Count BY_FLOW,
     UnknownOutcomes: Count BY_FLOW,
     DeadLetters: Count BY_DEATH,
-    ReplaysDead: Count BY_DEATH,
+    ReplaysDead: Count ALONE,
     ReplaysSettled: Count ALONE,
     ReplayedWithinADay: Count ALONE,
     ReplayedLater: Count ALONE,
@@ -164,11 +164,12 @@ catalogue! {
 
     // Calls of partners and of the team's own functions.
     PartnerCalls: Count BY_CALL,
-    PartnerFailures: Count BY_INTEGRATION,
+    PartnerFailures: Count OF_INTEGRATION,
     PartnerLatency: Milliseconds OF_INTEGRATION,
     CredentialsRejected: Count BY_INTEGRATION,
     BreakerOpened: Count BY_INTEGRATION,
-    BreakerClosed: Count BY_INTEGRATION,
+    BreakerClosed: Count OF_INTEGRATION,
+    BreakersOpen: Count BY_INTEGRATION,
 
     // What somebody must mend.
     UnreadableRows: Count ALONE,
@@ -177,7 +178,7 @@ catalogue! {
     NewerFormat: Count ALONE,
     StoodStill: Count ALONE,
     WorkerPanics: Count ALONE,
-    TimeoutTooLong: Count BY_INTEGRATION,
+    TimeoutTooLong: Count OF_INTEGRATION,
     ConfigurationWrong: Count ALONE,
     SpansDropped: Count ALONE,
 
@@ -185,6 +186,8 @@ catalogue! {
     Parked: Count BY_REASON,
     TimeToSignal: Seconds ALONE,
     ParkedNow: Count ALONE,
+    QueuedNow: Count ALONE,
+    InFlightNow: Count ALONE,
     WaitingNow: Count ALONE,
     AwaitingApprovalNow: Count ALONE,
     OldestParkedAge: Seconds ALONE,

@@ -55,6 +55,8 @@ pub enum Fact<'f> {
     CredentialsRejected(&'f str),
     /// A partner's breaker opened or closed.
     Breaker(&'f str, BreakerChange),
+    /// A partner's breaker is open now.
+    BreakerIsOpen(&'f str),
 
     /// The time-out of this integration does not fit into an invocation, told at the container's start.
     OverlongTimeout(&'f str),
@@ -79,6 +81,8 @@ pub enum Fact<'f> {
     Parked(Reason, Duration),
     /// So many events are parked now, and the oldest for so long.
     ParkedNow(u64, Duration),
+    /// So many messages are on the queue now, and so many in flight.
+    OnQueueNow(u64, u64),
     /// So many events wait now.
     WaitingNow(u64),
     /// So many events await an approval now.
@@ -134,6 +138,16 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
+    /// Every outcome.
+    pub const ALL: [CallOutcome; 6] = [
+        CallOutcome::Done,
+        CallOutcome::Retry,
+        CallOutcome::Failed,
+        CallOutcome::InDoubt,
+        CallOutcome::CredentialsRejected,
+        CallOutcome::NotMade,
+    ];
+
     /// The outcome's name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -186,6 +200,7 @@ impl Fact<'_> {
             }
             Fact::CredentialsRejected(integration)
             | Fact::Breaker(integration, _)
+            | Fact::BreakerIsOpen(integration)
             | Fact::OverlongTimeout(integration) => ((Dimension::Integration, *integration), None),
             Fact::Parked(reason, _) => ((Dimension::Reason, reason.as_str()), None),
             Fact::Took(..)
@@ -199,6 +214,7 @@ impl Fact<'_> {
             | Fact::Panicked
             | Fact::SpansDropped(_)
             | Fact::ParkedNow(..)
+            | Fact::OnQueueNow(..)
             | Fact::WaitingNow(_)
             | Fact::AwaitingApprovalNow(_)
             | Fact::Overdue(_)
@@ -253,6 +269,7 @@ impl Fact<'_> {
             Fact::CredentialsRejected(_) => &[one(Metric::CredentialsRejected)],
             Fact::Breaker(_, BreakerChange::Opened) => &[one(Metric::BreakerOpened)],
             Fact::Breaker(_, BreakerChange::Closed) => &[one(Metric::BreakerClosed)],
+            Fact::BreakerIsOpen(_) => &[one(Metric::BreakersOpen)],
             Fact::OverlongTimeout(_) => &[one(Metric::TimeoutTooLong)],
             Fact::Misconfigured => &[one(Metric::ConfigurationWrong)],
             Fact::Unreadable => &[one(Metric::UnreadableRows)],
@@ -266,6 +283,7 @@ impl Fact<'_> {
             Fact::ParkedNow(events, oldest) => {
                 &[(Metric::ParkedNow, *events), (Metric::OldestParkedAge, oldest.as_secs())]
             }
+            Fact::OnQueueNow(queued, in_flight) => &[(Metric::QueuedNow, *queued), (Metric::InFlightNow, *in_flight)],
             Fact::WaitingNow(events) => &[(Metric::WaitingNow, *events)],
             Fact::AwaitingApprovalNow(events) => &[(Metric::AwaitingApprovalNow, *events)],
             Fact::Overdue(oldest) => &[(Metric::OldestWaitingOverdue, oldest.as_secs())],
@@ -336,6 +354,7 @@ pub(super) mod tests {
             Fact::CredentialsRejected("crm"),
             Fact::Breaker("crm", BreakerChange::Opened),
             Fact::Breaker("crm", BreakerChange::Closed),
+            Fact::BreakerIsOpen("crm"),
             Fact::OverlongTimeout("crm"),
             Fact::Misconfigured,
             Fact::Unreadable,
@@ -347,6 +366,7 @@ pub(super) mod tests {
             Fact::SpansDropped(7),
             Fact::Parked(Reason::Terminal, SECOND),
             Fact::ParkedNow(3, SECOND),
+            Fact::OnQueueNow(4, 3),
             Fact::WaitingNow(2),
             Fact::AwaitingApprovalNow(1),
             Fact::Overdue(SECOND),

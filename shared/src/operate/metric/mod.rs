@@ -6,10 +6,12 @@
 
 mod catalogue;
 mod fact;
+mod history;
 mod tally;
 
 pub use catalogue::{Dimension, Metric, MetricUnit, Sets};
 pub use fact::{CallOutcome, Fact, Stage};
+pub use history::{MAX_QUERIES, MetricHistory, MetricPoints, MetricQuery, MetricStatistic, MetricWindow};
 pub use tally::{MetricValues, Metrics, Tally, TallyLine, WorkUnit};
 
 /// The namespace of a stack's metrics in CloudWatch. The template sets it in `METRICS_NAMESPACE`.

@@ -16,9 +16,6 @@ use crate::flows::{Flow, Flows};
 /// alone. An operator's change is in force everywhere after this time, at most.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(5);
 
-/// How long a woken event believes a board that holds it back.
-const JUST_NOW: Duration = Duration::from_secs(1);
-
 /// The board that is in force.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InForce {
@@ -103,9 +100,9 @@ impl BoardCache {
         fresh.then(|| self.good.clone())
     }
 
-    /// Whether the store was asked a moment ago.
-    pub fn was_just_read(&self, now: Timestamp) -> bool {
-        self.asked_at.is_some_and(|asked_at| now.since(asked_at) < JUST_NOW)
+    /// Whether the store was asked at this moment or later.
+    pub fn is_as_new_as(&self, moment: Timestamp) -> bool {
+        self.asked_at.is_some_and(|asked_at| asked_at >= moment)
     }
 
     /// Takes in the store's answer to a read at `asked_at`, and returns the board that is in force now and

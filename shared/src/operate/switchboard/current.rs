@@ -36,11 +36,11 @@ impl Switchboard {
         cache.learn(flows, answer, now)
     }
 
-    /// The same, read anew unless that was done a moment ago. An event that was woken because its pause has ended asks
-    /// so, before it believes a board from before that.
+    /// The same, read anew unless another worker has done so since. An event that was woken because its pause has ended
+    /// asks so, before it believes a board from before that.
     pub async fn read_anew(&self, flows: &Flows, now: Timestamp) -> (Arc<InForce>, Vec<BoardProblem>) {
         let mut cache = self.cache.lock().await;
-        if let Some(believed) = cache.believed(now).filter(|_| cache.was_just_read(now)) {
+        if let Some(believed) = cache.believed(now).filter(|_| cache.is_as_new_as(now)) {
             return (believed, Vec::new());
         }
         let answer = self.store.read().await;

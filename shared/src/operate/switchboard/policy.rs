@@ -84,7 +84,13 @@ crm: {base_url: https://api.crm.example.com/v2, auth: bearer, timeout: 3s}
 analytics: {base_url: https://collect.analytics.example.com/v1, auth: bearer, timeout: 2s}
 ";
     const FILES: [(&str, &str); 3] = [
-        ("sources.yaml", include_str!("../../../../infra/flows/sources.yaml")),
+        (
+            "sources.yaml",
+            "
+web-forms: {scheme: standard-webhooks, max_body: 128KiB, rate: 100/s, type_at: type, id_at: {header: webhook-id}}
+storefront: {scheme: shopify, max_body: 64KiB, rate: 50/s, type_at: type, id_at: cart_id}
+",
+        ),
         ("integrations.yaml", INTEGRATIONS),
         ("flows/lead-routing.yaml", include_str!("../../../../infra/flows/flows/lead-routing.yaml")),
     ];

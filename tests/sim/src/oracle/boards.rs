@@ -39,6 +39,9 @@ const FRESH_FOR: Duration = Duration::from_secs(9);
 
 impl Oracle {
     pub(crate) fn board_written(&self, version: u64, board: &Board, at: Timestamp) {
+        if self.blind {
+            return;
+        }
         self.seen().boards.push(WrittenBoard { at, version, board: board.clone() });
     }
 
@@ -47,10 +50,15 @@ impl Oracle {
         let mut seen = self.seen();
         seen.knows.remove(&who);
         seen.slow_calls.forget(who);
+        seen.partners.forget(who);
+        seen.failed.remove(&who);
     }
 
     /// A container asked for the board: its version, if there was an answer.
     pub(crate) fn board_read(&self, who: Who, answer: Option<u64>) {
+        if self.blind {
+            return;
+        }
         let mut seen = self.seen();
         let knows = seen.knows.entry(who).or_default();
         knows.unanswered = answer.is_none();
@@ -60,6 +68,9 @@ impl Oracle {
 
     /// A worker is about to claim an event, by the board that it knows. It must not be an old one.
     pub(crate) fn claims(&self, event: &EventId, seat: &Seat) {
+        if self.blind {
+            return;
+        }
         let now = seat.scheduler.now();
         let mut seen = self.seen();
         let knows = seen.knows.get(&seat.who).copied().unwrap_or_default();

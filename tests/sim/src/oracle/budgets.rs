@@ -34,6 +34,9 @@ impl Oracle {
         now: Timestamp,
         scheduler: &Scheduler,
     ) {
+        if self.blind {
+            return;
+        }
         let Ok(Spending::Allowed { .. }) = spending else { return };
         let mut seen = self.seen();
         let spent = seen.budgets.entry(key.to_owned()).or_default();
@@ -49,6 +52,9 @@ impl Oracle {
 
     /// Nobody could be asked.
     pub(crate) fn unbudgeted(&self, key: &str) {
+        if self.blind {
+            return;
+        }
         self.seen().budgets.entry(key.to_owned()).or_default().unbudgeted += 1;
     }
 

@@ -4,23 +4,30 @@ use std::time::Duration;
 
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
+use shared::flows::{Effect, Flow};
 use shared::ledger::{Progress, Row, State};
 use shared::limits::rates::Rate;
 
+use super::items::has_stand_in;
 use super::{CLOCKS, Known, LEDGER_IS_TRUE, NOTHING_LOST, ORDER, Oracle, RATE, Seen, violated};
 use crate::partner::Partner;
 use crate::run::BrokenInvariant;
+use crate::scheduler::Scheduler;
 
 impl Oracle {
     /// Judges how a run ended.
-    pub(crate) fn judge_the_end(&self, partner: &Partner) -> Result<(), BrokenInvariant> {
+    pub(crate) fn judge_the_end(&self, partner: &Partner, scheduler: &Scheduler) -> Result<(), BrokenInvariant> {
         let seen = self.seen();
         self.batches_ended(&seen)?;
+        let stand_ins = self.stand_ins();
         for (id, known) in &seen.events {
             let row = self.row(id);
-            if known.acknowledged {
+            // A row may also be full.
+            if known.acknowledged && (scheduler.is_broken(id) || has_stand_in(&stand_ins, id)) {
+                self.stood_in(&stand_ins, id)?;
+            } else if known.acknowledged {
                 self.settled(id, row.as_ref())?;
-                self.acted_on(&seen, id, known, row.as_ref())?;
+                self.acted_on(&seen, id, row.as_ref(), scheduler)?;
             }
             if let Some(row) = &row {
                 self.truthful(row, partner)?;
@@ -48,24 +55,39 @@ impl Oracle {
 
     /// An event that was accepted in a shape that its flow did not take is another event now, of the same trace, and
     /// that one is not lost either.
-    fn acted_on(&self, seen: &Seen, id: &EventId, known: &Known, row: Option<&Row>) -> Result<(), BrokenInvariant> {
+    fn acted_on(
+        &self,
+        seen: &Seen,
+        id: &EventId,
+        row: Option<&Row>,
+        scheduler: &Scheduler,
+    ) -> Result<(), BrokenInvariant> {
         let handed_over = row.is_some_and(|row| row.noop.as_ref().is_some_and(|noop| noop.guard == "on_invalid"));
         if !handed_over {
             return Ok(());
         }
-        let of_its_trace = seen.events.iter().filter(|(other, event)| *other != id && event.trace == known.trace);
+        let trace = seen.events.get(id).map(|known| &known.trace);
+        let of_its_trace = seen.events.iter().filter(|(other, event)| *other != id && Some(&event.trace) == trace);
         let rows: Vec<Row> = of_its_trace.filter_map(|(other, _)| self.row(other)).collect();
         match rows.as_slice() {
             [] => Err(violated(NOTHING_LOST, format!("{id} was replayed, and no event came of it"))),
-            rows => rows.iter().try_for_each(|row| self.settled(&row.id, Some(row))),
+            rows => {
+                let mut whole = rows.iter().filter(|row| !scheduler.is_broken(&row.id));
+                whole.try_for_each(|row| self.settled(&row.id, Some(row)))
+            }
         }
     }
 
     /// The row says what the partner did.
     fn truthful(&self, row: &Row, partner: &Partner) -> Result<(), BrokenInvariant> {
         let untrue = |what: String| Err(violated(LEDGER_IS_TRUE, format!("{}: {what}", row.id)));
+        // Every version has them: one that a version lacks may be left out.
+        let everywhere = |effect: &&Effect| {
+            let has = |flow: &Flow| flow.effects.iter().any(|other| other.names().any(|name| name == effect.id));
+            self.flows(&row.flow).all(has)
+        };
         let effects = self.flows(&row.flow).next().map(|flow| flow.effects.as_slice()).unwrap_or_default();
-        for effect in effects.iter().filter(|effect| effect.integration().is_some()) {
+        for effect in effects.iter().filter(|effect| effect.integration().is_some()).filter(everywhere) {
             let applied = !partner.applied(&row.id, &effect.id).is_empty();
             let said = row.effects.get(&effect.id).map(|entry| &entry.progress);
             match said {

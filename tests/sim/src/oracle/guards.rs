@@ -31,6 +31,9 @@ impl Oracle {
         before: Option<Fields>,
         now: Timestamp,
     ) {
+        if self.blind {
+            return;
+        }
         self.said(upsert, change, before.as_ref(), now);
         self.seen().contacts.push((now, upsert.id().clone(), before));
     }

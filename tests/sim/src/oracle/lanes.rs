@@ -39,15 +39,18 @@ const ON_ITS_WAY: Duration = Duration::from_secs(3);
 impl Oracle {
     /// The batches are written.
     pub(crate) fn batches_written(&self, batches: &Batches, scheduler: &Scheduler) {
+        if self.blind {
+            return;
+        }
         for batch in batches.all() {
-            report(scheduler, self.batch_written(batch, scheduler.now()));
+            report(scheduler, self.batch_written(batch, scheduler));
         }
     }
 
-    fn batch_written(&self, batch: &Batch, now: Timestamp) -> Result<(), BrokenInvariant> {
+    fn batch_written(&self, batch: &Batch, scheduler: &Scheduler) -> Result<(), BrokenInvariant> {
         let mut seen = self.seen();
         let Some(lane) = seen.lanes.get_mut(&batch.id) else {
-            let lane = Lane { batch: batch.clone(), opened_at: now, sent: Vec::new() };
+            let lane = Lane { batch: batch.clone(), opened_at: scheduler.now(), sent: Vec::new() };
             seen.lanes.insert(batch.id.clone(), lane);
             return Ok(());
         };
@@ -60,20 +63,21 @@ impl Oracle {
             return Err(violated(STOPPED, format!("{} was {:?}, and goes on", batch.id, before.progress)));
         }
         if before.progress == BatchProgress::Running && batch.progress == BatchProgress::Done && batch.left() > 0 {
-            return self.left_nothing(&seen, &batch.id);
+            return self.left_nothing(&seen, &batch.id, scheduler);
         }
         Ok(())
     }
 
     /// Whatever a batch takes was replayed when it is done, or cannot be. What changed since it began may have
-    /// come too late for it.
-    fn left_nothing(&self, seen: &Seen, id: &str) -> Result<(), BrokenInvariant> {
-        let Some(Lane { batch, opened_at, .. }) = seen.lanes.get(id) else { return Ok(()) };
+    /// come too late for it, and so may what an index that lags did not show.
+    fn left_nothing(&self, seen: &Seen, id: &str, scheduler: &Scheduler) -> Result<(), BrokenInvariant> {
+        let Some(Lane { batch, opened_at, .. }) = seen.lanes.get(id).filter(|_| !self.lags) else { return Ok(()) };
         let early = |row: &Row| seen.events.get(&row.id).is_some_and(|known| known.written_at < Some(*opened_at));
         // A version without the flow passes over its events.
         let is_everywhere = |row: &Row| self.versions.iter().all(|flows| flows.flow(&row.flow).is_some());
         let held_back = |row: &Row| {
-            !is_everywhere(row)
+            scheduler.is_broken(&row.id)
+                || !is_everywhere(row)
                 || self.is_held_back(seen, row)
                 || self.ledger.payload(&row.id).is_none()
                 || self.is_still_invalid(row)

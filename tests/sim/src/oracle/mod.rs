@@ -9,7 +9,10 @@ mod budgets;
 mod calls;
 mod consent;
 mod ends;
+mod excuses;
+mod expiry;
 mod guards;
+mod items;
 mod lanes;
 mod payloads;
 mod plans;
@@ -20,6 +23,8 @@ mod stale;
 mod versions;
 mod wakes;
 mod windows;
+
+pub(crate) use items::stands_in_for;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,8 +37,9 @@ use shared::effects::contact::{ContactId, Fields};
 use shared::flows::{Effect, Flow, Flows};
 use shared::ledger::queue::DeadLetter;
 use shared::ledger::{Row, State};
-use shared::model::{ModelContacts, ModelLatest, ModelLedger, RowChange};
+use shared::model::{Delivered, ModelContacts, ModelLatest, ModelLedger, RowChange};
 
+use crate::partner::Partner;
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
 use crate::timeline::Who;
@@ -59,6 +65,16 @@ pub(crate) const SHARE: &str = "share";
 pub(crate) const RATE: &str = "rate";
 /// Rows change only as the ledger's diagram says, and neither epoch nor step goes back.
 pub(crate) const LEGAL_ROWS: &str = "legal-rows";
+/// The queue deletes no message for its age of which something is still to come.
+pub(crate) const KEPT_IN_TIME: &str = "kept-in-time";
+/// No event dies of attempts at a partner that has answered nobody since the first of them.
+pub(crate) const OUTAGE_WAITED_OUT: &str = "outage-waited-out";
+/// The events of an entity that wait for one thing are woken in their order.
+pub(crate) const WOKEN_IN_ORDER: &str = "woken-in-order";
+/// The queue gives up on no message, if it delivers it as often as the template says.
+pub(crate) const RECEIVES_SUFFICE: &str = "receives-suffice";
+/// An event whose row can never be read or written again is parked beside it, with that reason and its payload.
+pub(crate) const STOOD_IN: &str = "stood-in";
 /// An event is said to have crashed only if a worker held it when the queue gave up.
 pub(crate) const CRASHED_WHILE_HELD: &str = "crashed-while-held";
 /// What is on the queue is in the ledger.
@@ -131,6 +147,12 @@ pub(crate) const NOT_UNDONE: &str = "not-undone";
 /// For one key with a window, an effect happens no more often than moments were sent that all lie farther apart than the
 /// window; and what is told one id lies within the window of one moment.
 pub(crate) const WINDOW: &str = "window";
+/// A message is received as it was sent: the queue has changed no character of it.
+pub(crate) const WHOLE: &str = "whole";
+/// An event is a duplicate as long as its key lives, and a new one after that, whatever the table has deleted.
+pub(crate) const KEY_LIVES: &str = "key-lives";
+/// A row that people may still want to see is put aside when a new event takes its place.
+pub(crate) const KEPT_FOR_PEOPLE: &str = "kept-for-people";
 /// After the faults are over, everything comes to rest.
 pub(crate) const REST: &str = "rest";
 
@@ -143,10 +165,15 @@ pub const STATED_RESULT: &str = "seen-by-an-operator";
 /// Sees everything, and judges.
 pub(crate) struct Oracle {
     ledger: ModelLedger,
+    partner: Arc<Partner>,
     contacts: ModelContacts,
     latest: ModelLatest,
     /// Every version of the flows that may be live.
     versions: Vec<Flows>,
+    /// Whether it sees nothing: somebody else judges the run.
+    blind: bool,
+    /// Whether the index of lists may show what was: then a list may lack what should be on it.
+    lags: bool,
     seen: Mutex<Seen>,
 }
 
@@ -180,7 +207,11 @@ struct Seen {
     wakes: BTreeSet<wakes::MessageNumbers>,
     /// The messages that each container received last.
     in_hand: BTreeMap<Who, Vec<wakes::MessageNumbers>>,
+    /// The containers of which a call went wrong.
+    failed: BTreeSet<Who>,
     slow_calls: shares::SlowCalls,
+    /// What containers know of partners.
+    partners: excuses::KnownPartners,
     /// When each settled event was received, and how long it took, by flow.
     settled: BTreeMap<String, Vec<(Timestamp, std::time::Duration)>>,
     /// The effects that became done, by flow.
@@ -211,6 +242,12 @@ struct Known {
     /// How often a call of each effect was tried since the last replay, and how often one arrived.
     tries: BTreeMap<String, u32>,
     calls: BTreeMap<String, u32>,
+    /// When the lease of the last worker that was lost ended, as far as the next one knows.
+    lost_until: Option<Timestamp>,
+    /// When the last claim knew itself again.
+    recognised_at: Option<Timestamp>,
+    /// When each effect was tried before its last intent, if it was.
+    tried_before: BTreeMap<String, Option<Timestamp>>,
     /// The epoch of each effect's last intent.
     intents: BTreeMap<String, u64>,
     /// What the plan that it was last replayed by says of its effects.
@@ -246,11 +283,21 @@ struct Intended {
 impl Oracle {
     pub(crate) fn new(
         ledger: ModelLedger,
+        partner: Arc<Partner>,
         contacts: ModelContacts,
         latest: ModelLatest,
         versions: Vec<Flows>,
+        lags: bool,
     ) -> Arc<Self> {
-        Arc::new(Oracle { ledger, contacts, latest, versions, seen: Mutex::default() })
+        Arc::new(Oracle { ledger, partner, contacts, latest, versions, lags, blind: false, seen: Mutex::default() })
+    }
+
+    /// An oracle that sees nothing, of a run that somebody else judges.
+    pub(crate) fn blind() -> Arc<Self> {
+        let partner = Partner::new(Vec::new(), BTreeMap::new());
+        let oracle =
+            Oracle::new(Default::default(), partner, Default::default(), Default::default(), Vec::new(), false);
+        Arc::new(Oracle { blind: true, ..Arc::into_inner(oracle).expect("it was just made") })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -279,6 +326,9 @@ impl Oracle {
 
     /// The queue is sent an event. The ledger must know it.
     pub(crate) fn sent(&self, event: &Event, scheduler: &Scheduler) {
+        if self.blind {
+            return;
+        }
         if self.row(&event.id).is_none() {
             scheduler.violated(violated(ROW_FIRST, format!("{} is sent, and has no row", event.id)));
         }
@@ -300,20 +350,32 @@ impl Oracle {
     }
 
     /// A letter arrives. Its event has lost its place, even if a copy of its message succeeds.
-    pub(crate) fn given_up(&self, body: &str) {
-        if let Ok(event) = serde_json::from_str::<Event>(body) {
-            self.seen().events.entry(event.id).or_default().lost_its_place = true;
+    pub(crate) fn given_up(&self, letter: &Delivered, is_early: bool, scheduler: &Scheduler) {
+        let Ok(event) = serde_json::from_str::<Event>(&letter.body) else { return };
+        // SQS gives no reason.
+        if letter.attributes.is_empty() && !is_early {
+            let seen = format!("the queue has delivered {} so often that it gave up", event.id);
+            scheduler.violated(violated(RECEIVES_SUFFICE, seen));
         }
+        self.seen().events.entry(event.id).or_default().lost_its_place = true;
     }
 
     /// A token could not be read.
     pub(crate) fn unprepared(&self) {
+        if self.blind {
+            return;
+        }
         self.seen().unprepared += 1;
     }
 
-    /// Looks at every write that landed since the last look, by a worker that stood still before or did not.
-    pub(crate) fn observe(&self, scheduler: &Scheduler, stalled: bool) {
+    /// Looks at every write that landed since the last look, by this container, or late by the network.
+    pub(crate) fn observe(&self, scheduler: &Scheduler, by: Option<Who>) {
+        if self.blind {
+            return;
+        }
+        let stalled = by.is_none_or(|who| scheduler.is_stalled(who));
         for change in self.ledger.take_changes() {
+            let change = self.began_anew(change, scheduler);
             self.received(&change);
             self.settles(&change, scheduler.now());
             self.notes_done(&change);
@@ -321,12 +383,13 @@ impl Oracle {
             report(scheduler, self.applies(&change));
             report(scheduler, self.batch_sends(&change, scheduler.now(), stalled));
             report(scheduler, self.waits_for_credentials(&change));
-            report(scheduler, self.judge(&change, scheduler.now(), stalled));
+            report(scheduler, self.judge(&change, scheduler.now(), by.filter(|_| !stalled)));
             self.asks(&change);
             report(scheduler, self.has_results(&change));
             report(scheduler, self.waits(&change.after));
             report(scheduler, self.keeps_what_was_called(&change.after));
             report(scheduler, self.names_its_guard(&change.after));
+            report(scheduler, self.is_waited_out(&change));
             report(scheduler, keeps_newer(&change));
             report(scheduler, self.waited_for_flow(&change, scheduler.now()));
         }

@@ -3,7 +3,7 @@
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::flows::Guarantee;
-use shared::ledger::{Progress, Reason, Row, State};
+use shared::ledger::{Entry, Progress, Reason, Row, State};
 use shared::limits::budget;
 use shared::model::RowChange;
 
@@ -13,17 +13,23 @@ use super::{
 };
 use crate::run::BrokenInvariant;
 use crate::scheduler::Scheduler;
+use crate::timeline::Who;
 
 impl Oracle {
-    /// A client repeated a claim: whether it won the first time, and whether it is told so.
+    /// A client repeated a claim: whether it won the first time, and whether it is told so. If so, it does not know any more
+    /// when the worker before it was lost: before now, at the latest.
     pub(crate) fn repeated_claim(&self, id: &EventId, first: bool, again: bool, scheduler: &Scheduler) {
+        if again {
+            self.seen().events.entry(id.clone()).or_default().recognised_at = Some(scheduler.now());
+        }
         if first && !again {
             scheduler.violated(violated(OWN_CLAIM, format!("the claim on {id} landed, and does not know itself")));
         }
     }
 
-    /// Judges one write.
-    pub(super) fn judge(&self, change: &RowChange, now: Timestamp, stalled: bool) -> Result<(), BrokenInvariant> {
+    /// Judges one write of this container, or of one that is not what it was: late, or by a worker that stood still.
+    pub(super) fn judge(&self, change: &RowChange, now: Timestamp, by: Option<Who>) -> Result<(), BrokenInvariant> {
+        let stalled = by.is_none();
         let after = &change.after;
         legal(change, now).map_err(|why| violated(LEGAL_ROWS, format!("{}: {why}", after.id)))?;
         let (mut seen, mut intends) = (self.seen(), false);
@@ -40,6 +46,7 @@ impl Oracle {
             let budget = known.take_back(before, after).then(|| budget::key(&after.flow, &known.group));
             budget.into_iter().for_each(|key| budgets.entry(key).or_default().take_back());
             self.doubts(known, before, after)?;
+            known.tries_again(before, after);
             if known.intend(before, after) {
                 known.intended.push(Intended { at: now, stalled, safe: after.safe });
                 intends = !stalled;
@@ -47,8 +54,13 @@ impl Oracle {
         }
         if let Some(before) = &change.before {
             crashed_while_held(before, after)?;
+            self.dies_of_no_doubt(before, after)?;
         }
-        known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration())?;
+        let counted = known.count(after, unprepared, |effect| self.effect(&after.flow, effect)?.integration());
+        if let (Some(before), Some(who)) = (&change.before, by) {
+            self.is_excused(&seen, before, after, (who, now))?;
+        }
+        counted?;
         if intends { self.is_latest(&seen, after) } else { Ok(()) }
     }
 
@@ -66,6 +78,23 @@ impl Oracle {
             let still = matches!(said, Some(Progress::Unknown { .. })) || said == Some(&entry.progress);
             if none && doubtful && !still && before.state != State::Dead {
                 let seen = format!("{}: `{id}` was {:?} and is {said:?}", after.id, entry.progress);
+                return Err(violated(UNKNOWN_SURFACED, seen));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Oracle {
+    /// An event dies. What a partner did for it is not said to have failed for certain.
+    fn dies_of_no_doubt(&self, before: &Row, after: &Row) -> Result<(), BrokenInvariant> {
+        if before.state == State::Dead || after.state != State::Dead {
+            return Ok(());
+        }
+        let failed = |entry: &Entry| matches!(entry.progress, Progress::Failed { .. }) && !entry.in_doubt();
+        for (id, _) in after.effects.iter().filter(|(_, entry)| failed(entry)) {
+            if !self.partner.applied(&after.id, id).is_empty() {
+                let seen = format!("{} dies, and says that `{id}` failed: its partner did it", after.id);
                 return Err(violated(UNKNOWN_SURFACED, seen));
             }
         }

@@ -52,8 +52,8 @@ impl Oracle {
     }
 
     /// A call has ended, after this long.
-    pub(crate) fn ends(&self, arrival: &Arrival, took: Duration, seat: &Seat) {
-        let call = (seat.who, arrival.integration.clone());
+    pub(crate) fn ends(&self, integration: &str, took: Duration, seat: &Seat) {
+        let call = (seat.who, integration.to_owned());
         let calls = &mut self.seen().slow_calls;
         if let Some(index) = calls.open.iter().position(|open| *open == call) {
             calls.open.remove(index);

@@ -13,6 +13,9 @@ use crate::run::BrokenInvariant;
 impl Oracle {
     /// A replay intends a call. Where the latest wins, no newer event of its group has succeeded.
     pub(super) fn is_latest(&self, seen: &Seen, row: &Row) -> Result<(), BrokenInvariant> {
+        if row.replay == 0 || !self.flows(&row.flow).all(|flow| flow.latest_wins) {
+            return Ok(());
+        }
         let event = |id: &EventId| seen.events.get(id).and_then(|known| known.event.as_ref());
         let Some(this) = event(&row.id) else { return Ok(()) };
         let same_entity = |other: &Event| other.group == this.group;
@@ -20,8 +23,7 @@ impl Oracle {
             let newer = other.flow == row.flow && other.received_at > row.received_at;
             newer && other.state == State::Succeeded && event(&other.id).is_some_and(same_entity)
         };
-        let judged = row.replay > 0 && self.flows(&row.flow).all(|flow| flow.latest_wins);
-        match self.ledger.rows().iter().find(|other| judged && overtakes(other)) {
+        match self.ledger.rows().iter().find(|other| overtakes(other)) {
             Some(other) => Err(violated(LATEST_WINS, format!("{} is replayed after {}", row.id, other.id))),
             None => Ok(()),
         }

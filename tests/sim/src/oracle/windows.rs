@@ -66,7 +66,7 @@ impl Oracle {
         let mut flows = self.versions.iter().flat_map(|flows| flows.all());
         let by_body = |flow: &Flow| {
             let source = self.versions.iter().find_map(|flows| flows.source(&flow.on.source));
-            source.and_then(|source| source.type_at.of(&post.body)?.as_str().map(str::to_owned))
+            source.and_then(|source| source.type_of(&post.body).map(str::to_owned))
         };
         let takes = |flow: &&Flow| {
             let event_type = post.event_type.clone().or_else(|| by_body(flow));

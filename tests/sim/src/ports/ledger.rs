@@ -10,12 +10,14 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::ledger::{
-    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, NotClaimed, Records, Row, Rows, WaitsFor,
+    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, Listed, NotClaimed, PassedOver, Records,
+    Row, Rows, WaitsFor,
 };
 use shared::model::ModelLedger;
 
 use super::{PortCall, Seat, short, told};
 use crate::mutation::RowRules;
+use crate::stores::ItemUse::{ClaimsRow, ReadsRow, WritesRow};
 
 /// How often the answer to a claim is so late that the client repeats it.
 const LATE_ANSWERS: f64 = 0.03;
@@ -31,11 +33,17 @@ pub(crate) struct SimLedger {
 }
 
 impl SimLedger {
+    /// The rows of a list that can be read: the adapter leaves the others out.
+    fn readable(&self, mut rows: Vec<Row>) -> Vec<Row> {
+        rows.retain(|row| !self.seat.scheduler.is_unreadable(&row.id));
+        rows
+    }
+
     async fn hold(&self, name: &'static str, row: &Row) -> Result<(), WriteError> {
         let hold = self.rules.hold;
         let (ledger, late) = (self.ledger.clone(), row.clone());
         let about = format!("{} e{} s{}", short(row.id.as_str()), row.epoch, row.step);
-        let call = PortCall::of(name, &about).with_echo(move || drop(hold(&ledger, late)));
+        let call = PortCall::of_row(name, &about, WritesRow).with_echo(move || drop(hold(&ledger, late)));
         let write = async { hold(&self.ledger, row.clone()).map(|()| row.state.as_str()) };
         self.seat
             .call(call, write, |answer| answer.as_ref().map_or_else(ToString::to_string, |s| (*s).into()))
@@ -52,11 +60,13 @@ impl Admissions for SimLedger {
             Ok(Admission::Duplicate(row)) => format!("duplicate of {}", row.state.as_str()),
             Err(error) => error.to_string(),
         };
-        self.seat.call(PortCall::of("admit", short(row.id.as_str())), self.ledger.admit(row, now), tell).await?
+        self.seat
+            .call(PortCall::of_row("admit", short(row.id.as_str()), ReadsRow), self.ledger.admit(row, now), tell)
+            .await?
     }
 
     async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
-        let call = PortCall::of("admit parked", short(row.id.as_str()));
+        let call = PortCall::of_row("admit parked", short(row.id.as_str()), ReadsRow);
         self.seat.call(call, self.ledger.admit_parked(row, event, now), told).await?
     }
 }
@@ -87,7 +97,7 @@ impl Claims for SimLedger {
             self.seat.oracle.repeated_claim(id, won(&first), won(&again), &self.seat.scheduler);
             again
         };
-        self.seat.call(PortCall::of("claim", short(id.as_str())), act, tell).await?
+        self.seat.call(PortCall::of_row("claim", short(id.as_str()), ClaimsRow), act, tell).await?
     }
 
     async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
@@ -107,7 +117,7 @@ impl Rows for SimLedger {
             Ok(None) => "none".into(),
             Err(error) => error.to_string(),
         };
-        self.seat.call(PortCall::of("row", short(id.as_str())), self.ledger.row(id), tell).await?
+        self.seat.call(PortCall::of_row("row", short(id.as_str()), ReadsRow), self.ledger.row(id), tell).await?
     }
 
     async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
@@ -118,13 +128,12 @@ impl Rows for SimLedger {
 #[async_trait]
 impl Records for SimLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.seat.call(PortCall::of("parked", ""), self.ledger.parked(limit), told).await?
+        Ok(self.readable(self.seat.call(PortCall::of("parked", ""), self.ledger.parked(limit), told).await??))
     }
 
     async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.seat
-            .call(PortCall::of("parked between", ""), self.ledger.parked_between(since, until, limit), told)
-            .await?
+        let between = self.ledger.parked_between(since, until, limit);
+        Ok(self.readable(self.seat.call(PortCall::of("parked between", ""), between, told).await??))
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
@@ -132,7 +141,7 @@ impl Records for SimLedger {
         let (ledger, late) = (self.ledger.clone(), (seen.cloned(), next.clone(), event.clone()));
         let again = move || drop(block_on(ledger.park(late.0.as_ref(), &late.1, &late.2)));
         let park = self.ledger.park(seen, next, event);
-        self.seat.call(PortCall::of("park", &about).with_echo(again), park, told).await?
+        self.seat.call(PortCall::of_row("park", &about, WritesRow).with_echo(again), park, told).await?
     }
 
     async fn keep(&self, event: &Event, expires_at: i64) -> Result<(), Unavailable> {
@@ -157,12 +166,15 @@ impl Records for SimLedger {
         let about = format!("{} e{} {}", short(next.id.as_str()), next.epoch, next.state.as_str());
         let (ledger, late) = (self.ledger.clone(), (seen.cloned(), next.clone()));
         let again = move || drop(block_on(ledger.replace(late.0.as_ref(), &late.1)));
-        self.seat.call(PortCall::of("replace", &about).with_echo(again), self.ledger.replace(seen, &next), told).await?
+        self.seat
+            .call(
+                PortCall::of_row("replace", &about, WritesRow).with_echo(again),
+                self.ledger.replace(seen, &next),
+                told,
+            )
+            .await?
     }
 }
-
-/// How often the index does not show a row yet that was listed.
-const LAGS: f64 = 0.1;
 
 #[async_trait]
 impl Lines for SimLedger {
@@ -171,7 +183,9 @@ impl Lines for SimLedger {
         let about = format!("{} e{} s{}", short(row.id.as_str()), row.epoch, row.step);
         let (ledger, late) = (self.ledger.clone(), (closed.clone(), event.clone()));
         let again = move || drop(block_on(ledger.wait(&late.0, &late.1)));
-        self.seat.call(PortCall::of("wait", &about).with_echo(again), self.ledger.wait(closed, event), told).await?
+        self.seat
+            .call(PortCall::of_row("wait", &about, WritesRow).with_echo(again), self.ledger.wait(closed, event), told)
+            .await?
     }
 
     async fn first(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
@@ -189,11 +203,18 @@ impl Lines for SimLedger {
         self.seat.call(call, self.ledger.leave(line, place), told).await?
     }
 
-    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
+    async fn listed_past(
+        &self,
+        passed: &PassedOver,
+        on: &WaitsFor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Listed, Unavailable> {
         let about = on.to_string();
-        let mut rows =
-            self.seat.call(PortCall::of("listed", &about), self.ledger.listed(on, until, limit), told).await??;
-        rows.retain(|_| self.seat.scheduler.healed() || !self.seat.scheduler.happens(LAGS));
-        Ok(rows)
+        let listed = self.ledger.listed_past(passed, on, until, limit);
+        let mut listed = self.seat.call(PortCall::of("listed", &about), listed, told).await??;
+        let broken = listed.rows.extract_if(.., |row| self.seat.scheduler.is_unreadable(&row.id));
+        listed.unreadable = broken.map(|row| row.id).collect();
+        Ok(listed)
     }
 }

@@ -28,6 +28,7 @@ pub(crate) use windows::SimWindows;
 use crate::faults::Fault;
 use crate::oracle::Oracle;
 use crate::scheduler::{Due, Scheduler};
+use crate::stores::{ItemCall, ItemFault, ItemUse};
 use crate::timeline::Who;
 
 /// A container's place in the simulation.
@@ -49,11 +50,25 @@ pub(crate) struct PortCall<'c> {
     pub(crate) name: &'static str,
     pub(crate) about: &'c str,
     pub(crate) again: Option<Box<dyn FnOnce() + Send>>,
+    /// The item of a table that the call is about, if it is about one.
+    item: Option<ItemCall>,
 }
 
 impl<'c> PortCall<'c> {
     pub(crate) fn of(name: &'static str, about: &'c str) -> Self {
-        PortCall { name, about, again: None }
+        PortCall { name, about, again: None, item: None }
+    }
+
+    /// A call about the row of an event, whose short id `about` begins with.
+    pub(crate) fn of_row(name: &'static str, about: &'c str, does: ItemUse) -> Self {
+        let item = about.split(' ').next().unwrap_or_default().to_owned();
+        PortCall { item: Some(ItemCall { item, does }), ..PortCall::of(name, about) }
+    }
+
+    /// A call about an item of one of the small tables.
+    pub(crate) fn of_item(name: &'static str, about: &'c str, item: &str) -> Self {
+        let item = Some(ItemCall { item: item.to_owned(), does: ItemUse::Other });
+        PortCall { item, ..PortCall::of(name, about) }
     }
 
     pub(crate) fn with_echo(self, again: impl FnOnce() + Send + 'static) -> Self {
@@ -70,6 +85,9 @@ impl Seat {
         tell: fn(&T) -> String,
     ) -> Result<T, Unavailable> {
         let fault = self.enter(call.name, call.about).await;
+        if fault.is_some() {
+            self.oracle.failed(self.who);
+        }
         match fault {
             Some(Fault::Throttle) => return Err(self.silent(&call, Fault::Throttle)),
             Some(Fault::TimeOutUndone) => {
@@ -78,8 +96,12 @@ impl Seat {
             }
             _ => (),
         }
+        let faulty = call.item.as_ref().and_then(|item| Some((self.scheduler.item_fault(item)?, item.does)));
+        if let Some((fault, _)) = faulty.filter(|(fault, does)| !fault.lands(*does)) {
+            return Err(self.fails(call.name, call.about, fault).await);
+        }
         let answer = act.await;
-        self.oracle.observe(&self.scheduler, self.scheduler.is_stalled(self.who));
+        self.oracle.observe(&self.scheduler, Some(self.who));
         self.scheduler.note(self.who, call.name, call.about, &tell(&answer), fault);
         match fault {
             Some(Fault::CrashAfter) => self.crash().await,
@@ -94,12 +116,24 @@ impl Seat {
             _ => (),
         }
         self.latency().await;
-        Ok(answer)
+        match faulty {
+            Some((fault, _)) => Err(self.fails(call.name, call.about, fault).await),
+            None => Ok(answer),
+        }
+    }
+
+    /// Fails by what is wrong with its item.
+    async fn fails(&self, name: &'static str, about: &str, fault: ItemFault) -> Unavailable {
+        let error = fault.error(name);
+        self.oracle.failed(self.who);
+        self.scheduler.note(self.who, name, about, &error.why, None);
+        self.latency().await;
+        error
     }
 
     /// Waits for its turn, and says what goes wrong.
-    async fn enter(&self, name: &'static str, about: &str) -> Option<Fault> {
-        let fault = self.scheduler.fault();
+    pub(crate) async fn enter(&self, name: &'static str, about: &str) -> Option<Fault> {
+        let fault = self.scheduler.fault(self.who, name);
         self.latency().await;
         match fault {
             Some(Fault::CrashBefore) => {
@@ -122,12 +156,12 @@ impl Seat {
     }
 
     /// Never comes back.
-    async fn crash(&self) {
+    pub(crate) async fn crash(&self) {
         self.scheduler.crash(self.who);
         std::future::pending().await
     }
 
-    async fn pause(&self, time: Duration) {
+    pub(crate) async fn pause(&self, time: Duration) {
         self.scheduler.pause(self.who, time).await;
     }
 

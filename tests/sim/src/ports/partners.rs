@@ -1,18 +1,18 @@
 //! Calls to partners, one step at a time.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use shared::base::time::Timestamp;
 use shared::effects::outcome::NoAnswer;
 use shared::effects::request::{PartnerRequest, Partners};
 use shared::flows::{Meaning, PartnerAnswer};
 
 use super::{Seat, short};
 use crate::faults::Fault;
-use crate::partner::{Arrival, Conduct, OpeningConduct, Partner};
+use crate::partner::{Arrival, Conduct, OpeningConduct, Partner, PartnerOutage};
 use crate::scheduler::Due;
 
 /// The partners, as one container sees them.
@@ -23,8 +23,8 @@ pub(crate) struct SimPartners {
     /// How often a partner misbehaves.
     pub(crate) mood: f64,
     pub(crate) opening: Option<OpeningConduct>,
-    /// The partners that never answer, and never recover.
-    pub(crate) hanging: BTreeSet<String>,
+    /// When which partners are down.
+    pub(crate) outages: Arc<[PartnerOutage]>,
 }
 
 #[async_trait]
@@ -49,6 +49,7 @@ impl Partners for SimPartners {
         }
         let connection = self.partner.arrive(&arrival, &self.seat);
         self.seat.oracle.begins(&arrival, &self.seat);
+        let mut under_way = UnderWay { seat: &self.seat, integration: &arrival.integration, asked_at, ended: false };
         self.seat.scheduler.note(self.seat.who, "call", &about, &conduct.to_string(), fault);
         let answer = self.behave(&arrival, conduct, left).await;
         drop(connection);
@@ -56,16 +57,52 @@ impl Partners for SimPartners {
             self.seat.crash().await;
         }
         self.seat.latency().await;
-        self.seat.oracle.ends(&arrival, self.seat.scheduler.now().since(asked_at), &self.seat);
+        if matches!(conduct, Conduct::Well | Conduct::Slow) && matches!(&answer, Ok(answer) if answer.status == 200) {
+            self.seat.oracle.had_answer(&arrival, &self.seat);
+        }
+        self.seat.oracle.ends(&arrival.integration, self.seat.scheduler.now().since(asked_at), &self.seat);
+        under_way.ended = true;
         answer
+    }
+}
+
+/// The same answer, with each text so long that nobody keeps it.
+fn lengthened(answer: Value) -> Value {
+    match answer {
+        Value::String(text) => json!(text.repeat(10_000)),
+        Value::Array(items) => items.into_iter().map(lengthened).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, field)| (name, lengthened(field))).collect(),
+        other => other,
+    }
+}
+
+/// A call whose client waits for its answer. One that is dropped before was let go.
+struct UnderWay<'c> {
+    seat: &'c Seat,
+    integration: &'c str,
+    asked_at: Timestamp,
+    ended: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let took = self.seat.scheduler.now().since(self.asked_at);
+            self.seat.oracle.ends(self.integration, took, self.seat);
+            self.seat.oracle.let_go(self.integration, self.seat);
+        }
     }
 }
 
 impl SimPartners {
     fn conduct(&self, arrival: &Arrival, fault: Option<Fault>) -> Conduct {
-        let opening = self.opening.filter(|opening| self.seat.scheduler.elapsed() < opening.lasts);
+        let elapsed = self.seat.scheduler.elapsed();
+        let outage = self.outages.iter().find_map(|outage| outage.conduct(&arrival.integration, elapsed));
+        if let Some(conduct) = outage {
+            return conduct;
+        }
+        let opening = self.opening.filter(|opening| elapsed < opening.lasts);
         match (fault, opening) {
-            _ if self.hanging.contains(&arrival.integration) => Conduct::Hang { late: None },
             (Some(Fault::TimeOutDone), _) => Conduct::Hang { late: Some(0) },
             (Some(Fault::Echo), _) => Conduct::Hang { late: Some(100) },
             (_, Some(opening)) => opening.conduct,
@@ -92,6 +129,7 @@ impl SimPartners {
         }
         let (status, body) = self.react(arrival, conduct);
         self.seat.oracle.answered(arrival, status);
+        self.seat.oracle.spoke(&arrival.integration, status, self.seat.scheduler.now());
         self.seat.pause(if conduct == Conduct::Slow { left / 2 } else { took }.min(left)).await;
         let headers = match conduct {
             Conduct::Refuse { retry_after: Some(seconds), .. } => [("retry-after".into(), seconds.to_string())].into(),
@@ -133,6 +171,11 @@ impl SimPartners {
                 let (status, _) = apply();
                 save(status, saved);
                 (status, None)
+            }
+            // What a partner lists of what it did is as it was sent, however long.
+            Conduct::Verbose if arrival.effect().is_some() => {
+                let (status, body) = apply();
+                (status, body.map(lengthened))
             }
             Conduct::SayNo if wordy => (200, Some(json!({"ok": false}))),
             Conduct::Mumble { applied } if wordy => {

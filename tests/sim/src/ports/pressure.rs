@@ -24,6 +24,7 @@ use shared::operate::stale_guard::Latest;
 use shared::operate::switchboard::Board;
 
 use super::{PortCall, Seat, told};
+use crate::stores::ItemUse;
 
 /// The small tables, as one container sees them.
 #[derive(Clone)]
@@ -49,7 +50,7 @@ impl Limits for SimTables {
             Ok(Drawn::Moved(_)) => "refused".into(),
             Err(error) => error.to_string(),
         };
-        self.seat.call(PortCall::of("draw", bucket), self.limits.draw(bucket, draw), tell).await?
+        self.seat.call(PortCall::of_item("draw", bucket, bucket), self.limits.draw(bucket, draw), tell).await?
     }
 }
 
@@ -61,18 +62,22 @@ impl Slots for SimTables {
             Ok(Taken::Moved(_)) => "refused".into(),
             Err(error) => error.to_string(),
         };
-        self.seat.call(PortCall::of("take", slots), self.pressure.take(slots, take), tell).await?
+        self.seat.call(PortCall::of_item("take", slots, slots), self.pressure.take(slots, take), tell).await?
     }
 
     async fn give(&self, slots: &str, holder: &str) -> Result<(), Unavailable> {
-        self.seat.call(PortCall::of("give", slots), self.pressure.give(slots, holder), told).await?
+        self.seat.call(PortCall::of_item("give", slots, slots), self.pressure.give(slots, holder), told).await?
     }
 }
 
 #[async_trait]
 impl Breakers for SimTables {
     async fn read(&self, breaker: &str) -> Result<Option<BreakerState>, Unavailable> {
-        self.seat.call(PortCall::of("read breaker", breaker), Breakers::read(&self.pressure, breaker), told).await?
+        let call = PortCall::of_item("read breaker", breaker, breaker);
+        let answer =
+            self.seat.call(call, Breakers::read(&self.pressure, breaker), told).await.and_then(|answer| answer);
+        self.seat.oracle.breaker_read(breaker, &answer, &self.seat);
+        answer
     }
 
     async fn swap(
@@ -87,16 +92,18 @@ impl Breakers for SimTables {
             Ok(Swapped::Moved(_)) => "refused".into(),
             Err(error) => error.to_string(),
         };
-        self.seat
-            .call(PortCall::of("swap breaker", breaker), self.pressure.swap(breaker, seen, next, now), tell)
-            .await?
+        let call = PortCall::of_item("swap breaker", breaker, breaker);
+        let answer = self.seat.call(call, self.pressure.swap(breaker, seen, next, now), tell).await;
+        let answer = answer.and_then(|answer| answer);
+        self.seat.oracle.breaker_swapped(breaker, next, &answer, &self.seat);
+        answer
     }
 }
 
 #[async_trait]
 impl TokenStore for SimTables {
     async fn read(&self, key: &str) -> Result<Option<TokenState>, Unavailable> {
-        self.seat.call(PortCall::of("read token", key), TokenStore::read(&self.tokens, key), told).await?
+        self.seat.call(PortCall::of_item("read token", key, key), TokenStore::read(&self.tokens, key), told).await?
     }
 
     async fn swap(&self, key: &str, seen: u64, next: &TokenState, now: Timestamp) -> Result<TokenSwap, Unavailable> {
@@ -107,7 +114,7 @@ impl TokenStore for SimTables {
         };
         let (tokens, late, again) = (self.tokens.clone(), key.to_owned(), next.clone());
         let again = move || drop(block_on(TokenStore::swap(&tokens, &late, seen, &again, now)));
-        let call = PortCall::of("swap token", key).with_echo(again);
+        let call = PortCall::of_item("swap token", key, key).with_echo(again);
         self.seat.call(call, TokenStore::swap(&self.tokens, key, seen, next, now), tell).await?
     }
 }
@@ -125,7 +132,7 @@ impl Budgets for SimTables {
             self.seat.oracle.spent(key, budget, &spending, now, &self.seat.scheduler);
             spending
         };
-        let spent = self.seat.call(PortCall::of("spend", "budget"), spend, tell).await;
+        let spent = self.seat.call(PortCall::of_item("spend", "budget", key), spend, tell).await;
         if spent.is_err() {
             self.seat.oracle.unbudgeted(key);
         }
@@ -136,7 +143,7 @@ impl Budgets for SimTables {
 #[async_trait]
 impl DocumentStore<Board> for SimTables {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
-        self.seat.call(PortCall::of("read board", ""), DocumentStore::read(&self.board), told).await?
+        self.seat.call(PortCall::of_item("read board", "", "board"), DocumentStore::read(&self.board), told).await?
     }
 
     async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
@@ -147,7 +154,7 @@ impl DocumentStore<Board> for SimTables {
             self.seat.oracle.board_written(version, board, self.seat.scheduler.now());
             Ok(version)
         };
-        self.seat.call(PortCall::of("put board", "").with_echo(again), put, told).await?
+        self.seat.call(PortCall::of_item("put board", "", "board").with_echo(again), put, told).await?
     }
 }
 
@@ -179,25 +186,32 @@ impl Contacts for SimTables {
             self.seat.oracle.contact_changed(upsert, (by, at), before, self.seat.scheduler.now());
             self.contacts.upsert(upsert, by, at).await
         };
-        let call = PortCall::of("upsert", super::short(by.as_str())).with_echo(again);
+        let call = PortCall::of_item("upsert", super::short(by.as_str()), upsert.id().as_str()).with_echo(again);
         self.seat.call(call, write, told).await?
     }
 
     async fn read(&self, id: &ContactId) -> Result<Option<Contact>, Unavailable> {
-        self.seat.call(PortCall::of("find contact", super::short(id.as_str())), self.contacts.read(id), told).await?
+        self.seat
+            .call(
+                PortCall::of_item("find contact", super::short(id.as_str()), id.as_str()),
+                self.contacts.read(id),
+                told,
+            )
+            .await?
     }
 }
 
 #[async_trait]
 impl Caps for SimTables {
     async fn read(&self, key: &str) -> Result<Counter, Unavailable> {
-        self.seat.call(PortCall::of("read cap", ""), Caps::read(&self.caps, key), told).await?
+        self.seat.call(PortCall::of_item("read cap", "", key), Caps::read(&self.caps, key), told).await?
     }
 
     async fn record(&self, lease: &Lease, counts: &[Count]) -> Result<(), CountError> {
         let (caps, late) = (self.caps.clone(), (lease.clone(), counts.to_vec()));
         let again = move || drop(block_on(caps.record(&late.0, &late.1)));
-        let call = PortCall::of("record and count", super::short(lease.row().id.as_str())).with_echo(again);
+        let call = PortCall::of_row("record and count", super::short(lease.row().id.as_str()), ItemUse::WritesRow)
+            .with_echo(again);
         let recorded = self.seat.call(call, self.caps.record(lease, counts), told).await;
         recorded.map_err(WriteError::from)?
     }
@@ -206,7 +220,7 @@ impl Caps for SimTables {
 #[async_trait]
 impl Latest for SimTables {
     async fn applied(&self, key: &str) -> Result<Option<Timestamp>, Unavailable> {
-        self.seat.call(PortCall::of("read latest", ""), self.latest.applied(key), told).await?
+        self.seat.call(PortCall::of_item("read latest", "", key), self.latest.applied(key), told).await?
     }
 
     async fn apply(
@@ -217,7 +231,7 @@ impl Latest for SimTables {
     ) -> Result<Option<Timestamp>, Unavailable> {
         let (latest, late) = (self.latest.clone(), key.to_owned());
         let again = move || drop(block_on(latest.apply(&late, received_at, expires_at)));
-        let call = PortCall::of("write latest", "").with_echo(again);
+        let call = PortCall::of_item("write latest", "", key).with_echo(again);
         self.seat.call(call, self.latest.apply(key, received_at, expires_at), told).await?
     }
 }
@@ -225,7 +239,9 @@ impl Latest for SimTables {
 #[async_trait]
 impl DocumentStore<Batches> for SimTables {
     async fn read(&self) -> Result<Option<Stored>, Unavailable> {
-        self.seat.call(PortCall::of("read batches", ""), DocumentStore::read(&self.batches), told).await?
+        self.seat
+            .call(PortCall::of_item("read batches", "", "batches"), DocumentStore::read(&self.batches), told)
+            .await?
     }
 
     async fn put(&self, batches: &Batches, seen: u64) -> Result<u64, WriteError> {
@@ -236,7 +252,7 @@ impl DocumentStore<Batches> for SimTables {
             self.seat.oracle.batches_written(batches, &self.seat.scheduler);
             Ok(version)
         };
-        self.seat.call(PortCall::of("put batches", "").with_echo(again), put, told).await?
+        self.seat.call(PortCall::of_item("put batches", "", "batches").with_echo(again), put, told).await?
     }
 }
 

@@ -20,27 +20,30 @@ pub(crate) struct SimQueue {
     pub(crate) queue: ModelQueue,
     /// The deduplication id of an event.
     pub(crate) deduplication_id: fn(&Event) -> String,
+    /// The format of the messages that the container's version of the code sends.
+    pub(crate) format: u32,
 }
 
 /// Sends an event under this id.
-fn put(queue: &ModelQueue, event: &Event, deduplication_id: &str) {
+fn put(queue: &ModelQueue, event: &Event, deduplication_id: &str) -> Result<(), Unavailable> {
     let body = serde_json::to_string(event).expect("an event is JSON");
-    queue.put(&event.group, deduplication_id, &body, BTreeMap::new());
+    queue.put(&event.group, deduplication_id, &body, BTreeMap::new())
 }
 
 #[async_trait]
 impl Queue for SimQueue {
     async fn send(&self, event: &Event) -> Result<(), Unavailable> {
+        let event = &Event { format: self.format, ..event.clone() };
         let (queue, late, id) = (self.queue.clone(), event.clone(), (self.deduplication_id)(event));
         let about = format!("{} r{}", short(event.id.as_str()), event.replay);
         let again = {
             let id = id.clone();
-            move || put(&queue, &late, &id)
+            move || put(&queue, &late, &id).unwrap_or_default()
         };
         let send = async {
             self.seat.oracle.sent(event, &self.seat.scheduler);
-            put(&self.queue, event, &id);
-            self.seat.oracle.wake_sent(event, &self.queue, &self.seat.scheduler);
+            put(&self.queue, event, &id)?;
+            self.seat.oracle.wake_sent(event, &self.queue, &self.seat);
             Ok(())
         };
         self.seat.call(PortCall::of("send", &about).with_echo(again), send, told).await?
@@ -60,7 +63,7 @@ impl Visibility for SimQueue {
 #[async_trait]
 impl DeadLetters for SimQueue {
     async fn bury(&self, letter: &DeadLetter) -> Result<(), Unavailable> {
-        if !matches!(letter.death.reason, Reason::Malformed | Reason::Orphaned) {
+        if !matches!(letter.death.reason, Reason::Malformed | Reason::Orphaned | Reason::Unreadable) {
             self.seat.oracle.buried(letter, &self.seat.scheduler);
         }
         let about = format!("{} {}", short(&letter.deduplication_id), letter.death.reason.as_str());

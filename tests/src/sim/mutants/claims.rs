@@ -9,7 +9,7 @@ use shared::base::id::EventId;
 use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Progress, Row, State};
 use shared::model::ModelLedger;
 
-use super::unknown;
+use super::rules::unknown;
 use sim::mutation::Models;
 
 type Claimed = Result<Result<Lease, NotClaimed>, Unavailable>;

@@ -11,9 +11,9 @@ use shared::base::document::{DocumentStore, Stored};
 use shared::base::errors::{Unavailable, WriteError};
 use shared::base::format::FORMAT;
 use shared::base::time::Timestamp;
-use shared::ledger::{Closed, InLine, Line, Lines, Row, WaitsFor};
+use shared::ledger::{Closed, InLine, Line, Lines, Listed, PassedOver, WaitsFor};
 use shared::model::ModelLedger;
-use shared::operate::switchboard::Board;
+use shared::operate::switchboard::{Board, change_waits};
 use sim::mutation::ContainerPorts;
 
 use super::super::seeds::{OURS, SHIPPED};
@@ -33,6 +33,10 @@ pub(super) enum LineFault {
     LooksNot,
     /// The row is written alone.
     RowAlone,
+    /// Lists come in the wrong order.
+    Reversed,
+    /// Nothing that waits is taken.
+    TakesNothing,
 }
 
 #[async_trait]
@@ -40,7 +44,10 @@ impl Lines for CarelessLines {
     async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError> {
         match self.fault {
             LineFault::RowAlone => self.ledger.hold(closed.row()),
-            LineFault::LooksNot => self.lines.wait(closed, event).await,
+            LineFault::TakesNothing => {
+                Err(Unavailable { port: "the ledger", why: Unavailable::DECLINED.into() }.into())
+            }
+            LineFault::LooksNot | LineFault::Reversed => self.lines.wait(closed, event).await,
         }
     }
 
@@ -57,8 +64,18 @@ impl Lines for CarelessLines {
         self.lines.leave(line, place).await
     }
 
-    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.lines.listed(on, until, limit).await
+    async fn listed_past(
+        &self,
+        passed: &PassedOver,
+        on: &WaitsFor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Listed, Unavailable> {
+        let mut listed = self.lines.listed_past(passed, on, until, limit).await?;
+        if self.fault == LineFault::Reversed {
+            listed.rows.reverse();
+        }
+        Ok(listed)
     }
 }
 
@@ -66,13 +83,27 @@ impl Lines for CarelessLines {
 type Marked = Arc<Mutex<BTreeSet<String>>>;
 
 /// Lets events leave the queue before their flow's mark is known: a container takes every flow for marked when an event
-/// may leave, and goes by the true marks when it may overtake another.
+/// may leave, sets the mark when one does, and goes by the marks that it has read when it may overtake another.
 pub(super) fn leaves_early(ports: ContainerPorts) -> ContainerPorts {
-    let marked = Marked::default();
+    let (marked, boards): (Marked, Arc<dyn DocumentStore<Board>>) = (Marked::default(), ports.boards.into());
     ContainerPorts {
         board: Box::new(AllMarked(ports.board, Arc::clone(&marked))),
-        lines: Box::new(LinesOfMarked(ports.lines, marked)),
+        lines: Box::new(LinesOfMarked(ports.lines, marked, Arc::clone(&boards))),
+        boards: Box::new(SharedBoards(boards)),
         ..ports
+    }
+}
+
+struct SharedBoards(Arc<dyn DocumentStore<Board>>);
+
+#[async_trait]
+impl DocumentStore<Board> for SharedBoards {
+    async fn read(&self) -> Result<Option<Stored>, Unavailable> {
+        self.0.read().await
+    }
+
+    async fn put(&self, board: &Board, seen: u64) -> Result<u64, WriteError> {
+        self.0.put(board, seen).await
     }
 }
 
@@ -104,7 +135,7 @@ impl DocumentStore<Board> for AllMarked {
     }
 }
 
-struct LinesOfMarked(Box<dyn Lines>, Marked);
+struct LinesOfMarked(Box<dyn Lines>, Marked, Arc<dyn DocumentStore<Board>>);
 
 impl LinesOfMarked {
     fn is_marked(&self, line: &Line) -> bool {
@@ -116,6 +147,11 @@ impl LinesOfMarked {
 #[async_trait]
 impl Lines for LinesOfMarked {
     async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError> {
+        let row = closed.row();
+        if let Some(wait) = &row.wait {
+            let marked = change_waits(&*self.2, |board| board.with_waits(&row.flow, &wait.on, wait.since)).await;
+            marked.map_err(|_| Unavailable { port: "the board", why: "the mark was not set".into() })?;
+        }
         self.0.wait(closed, event).await
     }
 
@@ -131,7 +167,13 @@ impl Lines for LinesOfMarked {
         self.0.leave(line, place).await
     }
 
-    async fn listed(&self, on: &WaitsFor, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        self.0.listed(on, until, limit).await
+    async fn listed_past(
+        &self,
+        passed: &PassedOver,
+        on: &WaitsFor,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Listed, Unavailable> {
+        self.0.listed_past(passed, on, until, limit).await
     }
 }

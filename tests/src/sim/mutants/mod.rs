@@ -6,25 +6,25 @@
 mod claims;
 mod contacts;
 mod declared;
+mod expiry;
 mod guards;
 mod lanes;
 mod lines;
 mod others;
 mod queues;
 mod records;
+mod rules;
 mod table;
+mod texts;
 mod windows;
 
 use std::sync::LazyLock;
 
-use serde_json::json;
-use shared::arrival::event::Event;
-use shared::base::errors::WriteError;
-use shared::ledger::{Claim, Noop, Progress, Row, State};
-use shared::model::ModelLedger;
+use shared::ledger::Claim;
 use sim::Simulation;
 use sim::mutation::{ContainerPorts, Handling, Models, Mutation, RowRules};
 
+use self::expiry::{ExpiryRule, OwnExpiry};
 use self::lines::{CarelessLines, LineFault};
 use self::records::{CarelessRecords, How};
 use super::flows::{renamed_without_was, version};
@@ -49,11 +49,16 @@ static HASTY: LazyLock<Simulation> =
 static TERSE: LazyLock<Simulation> =
     LazyLock::new(|| simulation(vec![version(|text| text.replace("max_attempts: 3", "max_attempts: 1"))]));
 
+/// Our flows, whose events wait for longer than `flows check` allows.
+static ENDURING: LazyLock<Simulation> = LazyLock::new(|| {
+    simulation(vec![version(|text| text.replace("max_age: 1h", "max_age: 95h").replace("ttl: 24h", "ttl: 200h"))])
+});
+
 /// Our flows, whose second version renames an effect and does not say so.
 static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 83] = [
+pub(super) static ALL: [Mutant; 96] = [
     Mutant { flows: Some(&RENAMED), ..Mutant::named("a renamed effect does not say what it was") },
     Mutant::ports("an effect is repeated under another name", |p, _| ContainerPorts {
         partners: Box::new(others::Renamed(p.partners, Default::default())),
@@ -68,8 +73,8 @@ pub(super) static ALL: [Mutant; 83] = [
         ..p
     }),
     Mutant::ports("the intent is not written", |p, _| ContainerPorts { claims: claims::NoIntent::over(p.claims), ..p }),
-    Mutant::rules("a write ignores the epoch", RowRules { hold: unfenced, ..RowRules::PRODUCT }),
-    Mutant::rules("a write ignores the step", RowRules { hold: stepless, ..RowRules::PRODUCT }),
+    Mutant::rules("a write ignores the epoch", RowRules { hold: rules::unfenced, ..RowRules::PRODUCT }),
+    Mutant::rules("a write ignores the step", RowRules { hold: rules::stepless, ..RowRules::PRODUCT }),
     Mutant::ports("a failed condition is taken for success", |p, _| ContainerPorts {
         claims: claims::NeverFenced::over(p.claims),
         ..p
@@ -88,9 +93,14 @@ pub(super) static ALL: [Mutant; 83] = [
         claims: claims::Forgetful::over(p.claims),
         ..p
     }),
-    Mutant::rules("a deferral counts as an attempt", RowRules { hold: deferral_counts, ..RowRules::PRODUCT }),
-    Mutant::rules("attempts are not counted", RowRules { hold: uncounted, ..RowRules::PRODUCT }),
-    Mutant::rules("the row is not closed before its letter", RowRules { hold: never_dead, ..RowRules::PRODUCT }),
+    Mutant::rules("a deferral counts as an attempt", RowRules { hold: rules::deferral_counts, ..RowRules::PRODUCT }),
+    Mutant::rules(
+        "attempts are taken back though the partner answers",
+        RowRules { hold: rules::spared, ..RowRules::PRODUCT },
+    ),
+    Mutant::rules("an outage uses up attempts", RowRules { hold: rules::unspared, ..RowRules::PRODUCT }),
+    Mutant::rules("attempts are not counted", RowRules { hold: rules::uncounted, ..RowRules::PRODUCT }),
+    Mutant::rules("the row is not closed before its letter", RowRules { hold: rules::never_dead, ..RowRules::PRODUCT }),
     Mutant::rules(
         "a replay forgets what is done",
         RowRules { replayed: |row| row.effects.clear(), ..RowRules::PRODUCT },
@@ -98,6 +108,20 @@ pub(super) static ALL: [Mutant; 83] = [
     Mutant::ports("an admission overwrites what is there", |p, m| ContainerPorts {
         admissions: Box::new(others::Overwriting(m.ledger.clone(), p.admissions)),
         ..p
+    }),
+    Mutant::ports("the intake does not check characters", |p, _| ContainerPorts {
+        queue: Box::new(texts::Unchecked(p.queue, |text| format!("{text}\u{fffe}"))),
+        ..p
+    }),
+    Mutant::ports("the intake does not check sizes", |p, _| ContainerPorts {
+        queue: Box::new(texts::Unchecked(p.queue, |text| format!("{text}{}", "x".repeat(260 * 1024)))),
+        ..p
+    }),
+    Mutant::rules("a result is kept whatever its size", RowRules { hold: rules::bloated, ..RowRules::PRODUCT }),
+    Mutant::ports("a key ends when the table has deleted its row", |p, m| own_expiry(p, m, ExpiryRule::WhenDeleted)),
+    Mutant::ports("a key ends when its event is settled", |p, m| own_expiry(p, m, ExpiryRule::WhenSettled)),
+    Mutant::ports("a new event takes the place of what people may still see", |p, m| {
+        own_expiry(p, m, ExpiryRule::PutsNothingAside)
     }),
     Mutant::ports("the message is sent before the row", queues::send_first),
     Mutant::ports("a message that was not sent is acknowledged", |p, _| ContainerPorts {
@@ -115,8 +139,20 @@ pub(super) static ALL: [Mutant; 83] = [
     Mutant::handling("a failed message is not reported", Handling::OmitsAFailure),
     Mutant::handling("a letter that was not parked is deleted", Handling::OmitsUnparked),
     Mutant::handling("the tail of a group goes on after its head failed", Handling::OneByOne),
+    Mutant::ports("who is deferred asks again at once", |p, _| ContainerPorts {
+        visibility: Box::new(queues::AtOnce(p.visibility)),
+        ..p
+    }),
+    Mutant::ports("a letter whose row is broken is let go", |p, _| ContainerPorts {
+        records: CarelessRecords::over(p.records, How::LetsBrokenGo),
+        ..p
+    }),
     Mutant::ports("the key differs with each call", |p, _| ContainerPorts {
         partners: Box::new(others::NewKeys(p.partners, Default::default())),
+        ..p
+    }),
+    Mutant::ports("a key that is used again is the same for the partner", |p, _| ContainerPorts {
+        partners: Box::new(others::FirstKeys(p.partners)),
         ..p
     }),
     Mutant::ports("a lost call is taken for one that never left", |p, _| ContainerPorts {
@@ -163,14 +199,17 @@ pub(super) static ALL: [Mutant; 83] = [
         contacts: Box::new(guards::AtHome(p.contacts)),
         ..p
     }),
-    Mutant::rules("a no-op does not say why", RowRules { hold: unexplained, ..RowRules::PRODUCT }),
-    Mutant::rules("an event in doubt is blocked", RowRules { hold: blocked_in_doubt, ..RowRules::PRODUCT }),
+    Mutant::rules("a no-op does not say why", RowRules { hold: rules::unexplained, ..RowRules::PRODUCT }),
+    Mutant::rules("an event in doubt is blocked", RowRules { hold: rules::blocked_in_doubt, ..RowRules::PRODUCT }),
     Mutant::handling("a yes counts for whatever is asked now", Handling::AnyHash),
     Mutant::ports("a question is asked before it is written down", |p, _| ContainerPorts {
         claims: claims::AsksFirst::over(p.claims),
         ..p
     }),
-    Mutant::rules("what waits for an approval goes on without one", RowRules { hold: unasked, ..RowRules::PRODUCT }),
+    Mutant::rules(
+        "what waits for an approval goes on without one",
+        RowRules { hold: rules::unasked, ..RowRules::PRODUCT },
+    ),
     Mutant::ports("a drop leaves the event where it is", |p, _| ContainerPorts {
         records: CarelessRecords::over(p.records, How::DropsNothing),
         ..p
@@ -210,9 +249,20 @@ pub(super) static ALL: [Mutant; 83] = [
         lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::LooksNot }),
         ..p
     }),
+    Mutant::ports("what waits is woken in the wrong order", |p, m| ContainerPorts {
+        lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::Reversed }),
+        ..p
+    }),
+    Mutant {
+        flows: Some(&ENDURING),
+        ..Mutant::ports("an event waits on the queue for longer than the queue keeps it", |p, m| ContainerPorts {
+            lines: Box::new(CarelessLines { lines: p.lines, ledger: m.ledger.clone(), fault: LineFault::TakesNothing }),
+            ..p
+        })
+    },
     Mutant::ports("an event leaves the queue before its flow's mark is known", |p, _| lines::leaves_early(p)),
     Mutant {
-        mutation: Mutation { deduplication_id: unnumbered, ..Mutation::NONE },
+        mutation: Mutation { deduplication_id: rules::unnumbered, ..Mutation::NONE },
         ..Mutant::named("a wake has its first deduplication id")
     },
     Mutant::ports("an event that waits keeps no payload", |p, m| ContainerPorts {
@@ -250,10 +300,13 @@ pub(super) static ALL: [Mutant; 83] = [
         latest: Box::new(lanes::NothingSet(p.latest)),
         ..p
     }),
-    Mutant::rules("a success without its result is done", RowRules { hold: content, ..RowRules::PRODUCT }),
+    Mutant::rules("a success without its result is done", RowRules { hold: rules::content, ..RowRules::PRODUCT }),
     Mutant {
         flows: Some(&TERSE),
-        ..Mutant::rules("attempts that are spent in doubt are a failure", RowRules { hold: sure, ..RowRules::PRODUCT })
+        ..Mutant::rules(
+            "attempts that are spent in doubt are a failure",
+            RowRules { hold: rules::sure, ..RowRules::PRODUCT },
+        )
     },
     Mutant::ports("rejected credentials are taken for a refusal", |p, _| ContainerPorts {
         partners: Box::new(others::KeyFaultIsRefusal(p.partners)),
@@ -298,6 +351,11 @@ pub(super) static ALL: [Mutant; 83] = [
     }),
 ];
 
+fn own_expiry(ports: ContainerPorts, models: &Models, rule: ExpiryRule) -> ContainerPorts {
+    let admissions = OwnExpiry { admissions: ports.admissions, ledger: models.ledger.clone(), rule };
+    ContainerPorts { admissions: Box::new(admissions), ..ports }
+}
+
 /// The mutation of this name.
 pub(super) fn mutation_named(name: &str) -> Mutation {
     ALL.iter().find(|mutant| mutant.name == name).expect("a mutant of this name").mutation
@@ -319,87 +377,4 @@ impl Mutant {
     const fn handling(name: &'static str, handling: Handling) -> Self {
         Mutant { mutation: Mutation { handling, ..Mutation::NONE }, ..Mutant::named(name) }
     }
-}
-
-fn unfenced(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {
-    ledger.overwrite(&row);
-    Ok(())
-}
-
-fn stepless(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {
-    match ledger.get(&row.id) {
-        Some(current) if current.epoch == row.epoch => unfenced(ledger, row),
-        _ => Err(WriteError::Fenced),
-    }
-}
-
-/// The last line of the row's history.
-fn last(row: &Row) -> &str {
-    row.history.last().map_or("", |moment| &moment.what)
-}
-
-fn deferral_counts(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    if last(&row).starts_with("deferred") {
-        row.effects.values_mut().for_each(|entry| entry.attempts += 1);
-    }
-    ledger.hold(&row)
-}
-
-fn uncounted(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    row.effects.values_mut().for_each(|entry| entry.attempts = entry.attempts.min(1));
-    ledger.hold(&row)
-}
-
-fn never_dead(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {
-    if row.state == State::Dead { Ok(()) } else { ledger.hold(&row) }
-}
-
-/// What happened is done, also without the result that its flow needs.
-fn content(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    for entry in row.effects.values_mut().filter(|entry| entry.happened) {
-        entry.progress = Progress::Done { result: json!({}) };
-    }
-    ledger.hold(&row)
-}
-
-/// What is given up on has failed, also where a call of it may have happened.
-fn sure(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    if row.state == State::Dead {
-        row.effects.values_mut().for_each(|entry| entry.doubtful = false);
-    }
-    ledger.hold(&row)
-}
-
-fn unexplained(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    row.noop = None;
-    ledger.hold(&row)
-}
-
-/// What should be looked up is settled, as if a guard had blocked it.
-fn blocked_in_doubt(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    let doubtful = row.effects.values().any(|entry| matches!(entry.progress, Progress::Unknown { .. }));
-    if doubtful && row.state == State::Retrying {
-        row.noop = Some(Noop { guard: "approval".into(), facts: json!({}) });
-        row.state = State::Noop;
-    }
-    ledger.hold(&row)
-}
-
-/// The id of the first message, whatever wake it is.
-fn unnumbered(event: &Event) -> String {
-    Event { wake: 0, ..event.clone() }.deduplication_id()
-}
-
-/// What should wait for an answer is tried again, as if somebody had said yes.
-fn unasked(ledger: &ModelLedger, mut row: Row) -> Result<(), WriteError> {
-    if let (State::AwaitingApproval, Some(ask)) = (row.state, &mut row.ask) {
-        ask.approved_by = Some("nobody".into());
-        row.state = State::Retrying;
-    }
-    ledger.hold(&row)
-}
-
-/// Whether nobody knows what came of it.
-fn unknown(progress: &Progress) -> bool {
-    matches!(progress, Progress::Intent | Progress::Unknown { .. })
 }

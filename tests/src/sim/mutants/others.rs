@@ -78,6 +78,21 @@ impl Partners for NewKeys {
     }
 }
 
+/// Forgets that an event is not the first one of its key.
+pub(super) struct FirstKeys(pub(super) Box<dyn Partners>);
+
+#[async_trait]
+impl Partners for FirstKeys {
+    async fn call(&self, mut request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
+        for (_, key) in request.headers.iter_mut().filter(|(name, _)| name == "Idempotency-Key") {
+            if let Some((event, effect)) = key.split_once('/') {
+                *key = format!("{}/{effect}", event.split('.').next().unwrap_or(event));
+            }
+        }
+        self.0.call(request).await
+    }
+}
+
 /// Calls the second time under another name of the effect.
 pub(super) struct Renamed(pub(super) Box<dyn Partners>, pub(super) Mutex<BTreeSet<String>>);
 

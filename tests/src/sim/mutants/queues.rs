@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use shared::arrival::event::Event;
 use shared::base::errors::Unavailable;
 use shared::base::time::Timestamp;
-use shared::ledger::queue::{DeadLetter, DeadLetters, Queue};
+use shared::ledger::queue::{DeadLetter, DeadLetters, Queue, Visibility};
 use shared::ledger::{Admission, Admissions, Row};
 use shared::model::ModelQueue;
 
@@ -83,8 +84,7 @@ impl Queue for SameId {
         }
         let body = serde_json::to_string(event).expect("an event is JSON");
         let first = Event { replay: 0, ..event.clone() }.deduplication_id();
-        self.0.put(&event.group, &first, &body, BTreeMap::new());
-        Ok(())
+        self.0.put(&event.group, &first, &body, BTreeMap::new())
     }
 
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
@@ -105,6 +105,16 @@ impl Queue for NoParkedShapes {
 
     async fn send_all(&self, events: &[Event]) -> Vec<Result<(), Unavailable>> {
         self.0.send_all(events).await
+    }
+}
+
+/// Lets whatever is deferred come back within a second.
+pub(super) struct AtOnce(pub(super) Box<dyn Visibility>);
+
+#[async_trait]
+impl Visibility for AtOnce {
+    async fn postpone(&self, receipt: &str, delay: Duration) -> Result<(), Unavailable> {
+        self.0.postpone(receipt, delay.min(Duration::from_secs(1))).await
     }
 }
 

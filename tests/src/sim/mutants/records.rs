@@ -22,6 +22,8 @@ pub(super) enum How {
     DropsNothing,
     /// Says of every event that the queue gave up on that it crashed.
     SaysCrashed,
+    /// What stands in for an event whose row is broken is not written.
+    LetsBrokenGo,
     /// Takes everything to have been parked when it came.
     Timeless,
 }
@@ -75,6 +77,7 @@ impl Records for CarelessRecords {
                 });
                 self.records.park(seen, &next, event).await
             }
+            How::LetsBrokenGo if next.death.as_ref().is_some_and(|death| death.reason == Reason::Unreadable) => Ok(()),
             _ => self.records.park(seen, next, event).await,
         }
     }

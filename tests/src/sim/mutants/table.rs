@@ -15,7 +15,7 @@ use crate::fixtures::root;
 const SEEDS: u64 = 4000;
 
 /// Into how many tests the mutants are split.
-const SHARDS: usize = 4;
+const SHARDS: usize = 8;
 
 /// What stands around the table.
 const BEGIN: &str = "<!-- mutants: written by make mutants -->\n";
@@ -71,8 +71,10 @@ fn compare(mutants: impl Iterator<Item = (usize, &'static Mutant)>) {
 /// Keeps the lines of all shards, which run in one process, and writes the table with the last of them.
 fn collect(lines: impl Iterator<Item = (usize, String)>) {
     static TABLE: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+    // Found before the lock: the shards look side by side.
+    let lines: Vec<(usize, String)> = lines.inspect(|(_, line)| print!("{line}")).collect();
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    table.extend(lines.inspect(|(_, line)| print!("{line}")));
+    table.extend(lines);
     if table.len() < ALL.len() {
         return;
     }
@@ -106,4 +108,24 @@ fn mutants_2() {
 #[test]
 fn mutants_3() {
     shard(3);
+}
+
+#[test]
+fn mutants_4() {
+    shard(4);
+}
+
+#[test]
+fn mutants_5() {
+    shard(5);
+}
+
+#[test]
+fn mutants_6() {
+    shard(6);
+}
+
+#[test]
+fn mutants_7() {
+    shard(7);
 }

@@ -2,6 +2,33 @@
 
 use serde_json::Value;
 
+/// Whether a plan shows the values of its event. Whoever has the event may read them; a plan that is handed on has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Its values, too.
+    Values,
+    /// Only what the flow itself says.
+    Masked,
+}
+
+impl Shown {
+    pub(super) fn body(self, written: &Value, rendered: Value) -> Value {
+        if self == Shown::Masked { body(written, rendered) } else { rendered }
+    }
+
+    pub(super) fn field(self, written: &Value, rendered: Value) -> String {
+        match self {
+            Shown::Masked => field(written, rendered),
+            // A value that is its own template is shown as it is.
+            Shown::Values => field(&rendered.clone(), rendered),
+        }
+    }
+
+    pub(super) fn path(self, written: &str, rendered: &str) -> String {
+        if self == Shown::Masked { path(written, rendered) } else { rendered.to_owned() }
+    }
+}
+
 /// A body in which only what the flow itself says can be read.
 pub(super) fn body(written: &Value, rendered: Value) -> Value {
     match (written, rendered) {

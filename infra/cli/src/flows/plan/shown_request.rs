@@ -1,10 +1,11 @@
-//! The request of an effect as a plan shows it: what the flow and the catalogue say, without values and secrets.
+//! The request of an effect as a plan shows it: what the flow and the catalogue say, without secrets.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use shared::arrival::event::Event;
 use shared::arrival::signature::Secret;
+use shared::base::trace::SpanId;
 use shared::effects::credentials::Credentials;
 use shared::effects::request::RequestParts;
 use shared::flows::template::{Body, TemplateError, Values};
@@ -12,7 +13,8 @@ use shared::flows::{Action, Call, Effect, Flows, Integration, Request};
 use shared::ledger::Row;
 use shared::limits::rates::Rate;
 
-use super::{PlannedAction, mask};
+use super::PlannedAction;
+use super::mask::Shown;
 
 /// What stands for a secret variable where a plan renders a template.
 const SECRET: &str = "secret";
@@ -24,9 +26,10 @@ pub(super) fn call(
     event: &Event,
     row: &Row,
     flows: &Flows,
+    shown: Shown,
 ) -> Result<PlannedAction, TemplateError> {
     let parts = parts(effect, call, event, row, flows);
-    let (integration, key) = (parts.integration, super::idempotency_key(event, row, effect));
+    let (integration, key) = (parts.integration, super::idempotency_key(row, effect));
     // What could not be sent is told, also where nothing of it is shown.
     let content_type = parts.clone().request()?.body.map(|body| body.content_type.into_owned());
     let (open, values) = (parts.open_values()?, parts.values()?);
@@ -37,22 +40,22 @@ pub(super) fn call(
     headers.extend(content_type.map(|written| ("Content-Type".to_owned(), written)));
     for (name, written) in call.request.headers.over(&integration.headers).iter() {
         let rendered = written.render_unless_omitted(&open)?.filter(|value| !value.is_null());
-        headers.extend(rendered.map(|value| (name.to_owned(), mask::field(written.written(), value))));
+        headers.extend(rendered.map(|value| (name.to_owned(), shown.field(written.written(), value))));
     }
     let body = call.request.tree(&values)?.zip(call.request.written_tree());
-    let body = body.map(|(rendered, written)| mask::body(&written, rendered));
-    Ok(PlannedAction::Call { line: line(&call.request, integration, &open)?, headers, body })
+    let body = body.map(|(rendered, written)| shown.body(&written, rendered));
+    Ok(PlannedAction::Call { line: line(&call.request, integration, &open, shown)?, headers, body })
 }
 
 /// How the partner is asked whether the call happened.
-pub(super) fn lookup(effect: &Effect, event: &Event, row: &Row, flows: &Flows) -> Option<String> {
+pub(super) fn lookup(effect: &Effect, event: &Event, row: &Row, flows: &Flows, shown: Shown) -> Option<String> {
     let after = effect.asked_after()?;
     let Action::Call(call) = &effect.action else {
         return Some(format!("the function is asked after {}", in_words(after)));
     };
     let lookup = effect.lookup.as_ref()?;
     let parts = parts(effect, call, event, row, flows);
-    let asked = parts.open_values().and_then(|open| line(&lookup.request, parts.integration, &open));
+    let asked = parts.open_values().and_then(|open| line(&lookup.request, parts.integration, &open, shown));
     let asked = asked.unwrap_or_else(|error| format!("cannot be made from this event: {error}"));
     Some(format!("{asked} after {}", in_words(after)))
 }
@@ -79,15 +82,24 @@ fn parts<'o>(effect: &'o Effect, call: &'o Call, event: &'o Event, row: &'o Row,
     let integration = flows.partner_of(effect).expect("parsed flows name their integrations");
     let secret_vars =
         integration.vars.secrets().map(|name| (name.to_owned(), Secret::new(SECRET.to_owned()))).collect();
-    RequestParts { effect, call, integration, event, row, span: 0, credentials: Credentials::None, secret_vars }
+    RequestParts {
+        effect,
+        call,
+        integration,
+        event,
+        row,
+        span: SpanId::new(1),
+        credentials: Credentials::None,
+        secret_vars,
+    }
 }
 
 /// The method and the URL.
-fn line(request: &Request, integration: &Integration, open: &Values) -> Result<String, TemplateError> {
-    let path = mask::path(request.path.written(), &request.path.render_from(open)?);
+fn line(request: &Request, integration: &Integration, open: &Values, shown: Shown) -> Result<String, TemplateError> {
+    let path = shown.path(request.path.written(), &request.path.render_from(open)?);
     let mut query = Vec::new();
     for (name, written) in request.query.over(&integration.query).iter() {
-        query.extend(values(written, open)?.into_iter().map(|value| format!("{name}={value}")));
+        query.extend(values(written, open, shown)?.into_iter().map(|value| format!("{name}={value}")));
     }
     let separator = if path.contains('?') { "&" } else { "?" };
     let query = if query.is_empty() { String::new() } else { format!("{separator}{}", query.join("&")) };
@@ -95,14 +107,14 @@ fn line(request: &Request, integration: &Integration, open: &Values) -> Result<S
 }
 
 /// A value of the query, or each of its list.
-fn values(written: &Body, open: &Values) -> Result<Vec<String>, TemplateError> {
+fn values(written: &Body, open: &Values, shown: Shown) -> Result<Vec<String>, TemplateError> {
     let Some(rendered) = written.render_unless_omitted(open)? else { return Ok(Vec::new()) };
-    let shown = match mask::body(written.written(), rendered) {
+    let values = match shown.body(written.written(), rendered) {
         Value::Array(items) => items,
         Value::Null => Vec::new(),
         one => vec![one],
     };
-    Ok(shown.into_iter().map(|value| mask::field(&value.clone(), value)).collect())
+    Ok(values.into_iter().map(|value| shown.field(&value.clone(), value)).collect())
 }
 
 fn rate_in_words(rate: &Rate) -> String {
