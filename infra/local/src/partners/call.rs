@@ -35,7 +35,7 @@ pub struct PartnerCall {
     pub body: Value,
     /// The status of the answer, or `null` where there was none.
     pub status: Option<u16>,
-    /// What the stub did, in a word: `ok`, `status`, `hang`, `reset`, `slow`, `slow_body`, `unauthorized`.
+    /// What the stub did, in a word: `ok`, `status`, `hang`, `reset`, `hold`, `slow`, `slow_body`, `unauthorized`.
     pub mode: String,
     /// Whether the effect happened at the partner.
     pub applied: bool,

@@ -53,6 +53,8 @@ pub enum Mode {
         /// Whether the effect happens all the same.
         apply: bool,
     },
+    /// Apply it, and answer 200 once the stub is told anything else.
+    Hold,
     /// Apply it and answer 200, but late.
     Slow {
         /// How late.
@@ -79,6 +81,7 @@ impl Mode {
             Self::Status { .. } => "status",
             Self::Hang { .. } => "hang",
             Self::Reset { .. } => "reset",
+            Self::Hold => "hold",
             Self::Slow { .. } => "slow",
             Self::SlowBody { .. } => "slow_body",
         }
@@ -152,10 +155,11 @@ fn mode(control: &Control) -> Result<Mode, String> {
             time: Duration::from_secs(control.seconds.unwrap_or(30)),
         }),
         "reset" => Ok(Mode::Reset { apply: control.apply.unwrap_or(false) }),
+        "hold" => Ok(Mode::Hold),
         "slow" => Ok(Mode::Slow { time: how_slow(control)? }),
         "slow_body" => Ok(Mode::SlowBody { time: how_slow(control)? }),
         other => Err(format!(
-            "Nothing was changed: there is no mode {other:?}: use ok, status, hang, reset, slow, slow_body or chance."
+            "Nothing was changed: there is no mode {other:?}: use ok, status, hang, reset, hold, slow, slow_body or chance."
         )),
     }
 }
@@ -219,7 +223,7 @@ mod tests {
     fn a_bad_request_is_told_what_to_write() {
         let sentence = |text: &str| parse(text.as_bytes()).expect_err(text);
         assert!(sentence(r#"{"mode":"status"}"#).contains(r#"{"mode":"status","status":500}"#));
-        assert!(sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset, slow, slow_body or chance"));
+        assert!(sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset, hold, slow, slow_body or chance"));
         assert!(sentence(r#"{"mode":"chance","seed":7}"#).contains(r#""percent":15"#));
         assert!(sentence(r#"{"mode":"ok","time":3}"#).contains("unknown field `time`"));
         assert!(sentence("500").contains("Write something like"));

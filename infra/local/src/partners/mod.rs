@@ -35,6 +35,7 @@ use futures::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
 use shared::flows::PartnerAnswer;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub use call::PartnerCall;
@@ -62,7 +63,7 @@ pub fn serve(
     journal: Journal,
 ) -> Result<JoinHandle<()>> {
     let port = listen_ports::port_of(&listener)?;
-    let partners = Arc::new(StubServer { stub: Mutex::new(PartnerStub::new(known)), journal });
+    let partners = Arc::new(StubServer { stub: Mutex::new(PartnerStub::new(known)), told: Notify::new(), journal });
     let router = router(partners, control_token, calls_path);
     server::serve(listener, router.layer(middleware::from_fn_with_state(port, foreign_requests::reject)))
 }
@@ -87,12 +88,26 @@ pub fn documented_answer(partner: &str, request: &WireRequest) -> PartnerAnswer 
 
 struct StubServer {
     stub: Mutex<PartnerStub>,
+    /// The stub was told something.
+    told: Notify,
     journal: Journal,
 }
 
 impl StubServer {
     fn stub(&self) -> MutexGuard<'_, PartnerStub> {
         self.stub.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when the stub was told anything else about the integration.
+    async fn until_released(&self, integration: &str) {
+        loop {
+            // Before the look, so that what is told after it is not missed.
+            let told = self.told.notified();
+            if !self.stub().holds(integration) {
+                return;
+            }
+            told.await;
+        }
     }
 }
 
@@ -117,9 +132,10 @@ async fn call(State(partners): State<Arc<StubServer>>, request: Request) -> Resp
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
+    let incoming = IncomingCall::new(&parts, &body);
+    let integration = incoming.integration.clone();
     let answer = {
         let mut stub = partners.stub();
-        let incoming = IncomingCall::new(&parts, &body);
         if let Some(told) = stub.stranger(&incoming.integration) {
             return (StatusCode::NOT_FOUND, Json(json!({"error": told}))).into_response();
         }
@@ -127,6 +143,9 @@ async fn call(State(partners): State<Arc<StubServer>>, request: Request) -> Resp
         partners.journal.add(call);
         answer
     };
+    if answer.is_held {
+        partners.until_released(&integration).await;
+    }
     deliver(answer).await
 }
 
@@ -181,6 +200,7 @@ fn change(partners: &StubServer, integration: &str, name: String, body: &[u8]) -
         Ok(behaviour) => {
             let shown = json!({"integration": name, "now": behaviour.name()});
             partners.stub().set(name, behaviour);
+            partners.told.notify_waiters();
             Json(shown).into_response()
         }
         Err(sentence) => (StatusCode::BAD_REQUEST, format!("{sentence}\n")).into_response(),
@@ -200,6 +220,7 @@ async fn log(State(partners): State<Arc<StubServer>>, Query(filter): Query<Filte
 
 async fn reset(State(partners): State<Arc<StubServer>>) -> Response {
     partners.stub().forget();
+    partners.told.notify_waiters();
     Response::new(Body::empty())
 }
 
@@ -210,15 +231,44 @@ mod tests {
     use super::*;
     use crate::aws::Endpoint;
 
+    fn start(journal: &std::path::Path) -> (Endpoint, JoinHandle<()>) {
+        let listener = listen_ports::listen(0, "partner stub", "--partners-port").expect("a free port");
+        let stub = Endpoint::new(listen_ports::port_of(&listener).expect("its number"));
+        let known = [("codes".to_owned(), StubIntegration::default())].into();
+        let journal = Journal::create(journal).expect("a journal");
+        (stub, serve(listener, "control", "path", known, journal).expect("a stub"))
+    }
+
+    #[tokio::test]
+    async fn what_is_held_is_done_and_answered_when_the_stub_is_told_otherwise() {
+        let journal = std::env::temp_dir().join(format!("ledgerline-held-{}", std::process::id()));
+        let (stub, server) = start(&journal);
+        let control = [("authorization", "Bearer control")];
+        let send = async |method: Method, path: &str, body: &str| {
+            stub.send("", method, path, &control, body).await.expect("an answer")
+        };
+        send(Method::PUT, "/_control/codes", r#"{"mode":"hold"}"#).await;
+        let held = async {
+            let answer = send(Method::POST, "/codes/code/1", "{}").await;
+            (answer.status.as_u16(), send(Method::GET, "/_control/log", "").await.json().expect("a log"))
+        };
+        let release = async {
+            while send(Method::GET, "/_control/log", "").await.json().expect("a log") == json!([]) {}
+            let log = send(Method::GET, "/_control/log", "").await.json().expect("a log");
+            assert_eq!((&log[0]["mode"], &log[0]["applied"]), (&json!("hold"), &json!(true)), "{log}");
+            send(Method::PUT, "/_control/codes", r#"{"mode":"ok"}"#).await;
+        };
+        let ((status, log), ()) = tokio::join!(held, release);
+        assert_eq!((status, log.as_array().map(Vec::len)), (200, Some(1)), "{log}");
+        server.abort();
+        std::fs::remove_file(journal).expect("the journal");
+    }
+
     /// Integrations without `auth` have no token to show.
     #[tokio::test]
     async fn a_call_needs_the_secret_path_or_the_control_token_and_no_token_of_its_own() {
         let journal = std::env::temp_dir().join(format!("ledgerline-stub-{}", std::process::id()));
-        let listener = listen_ports::listen(0, "partner stub", "--partners-port").expect("a free port");
-        let stub = Endpoint::new(listen_ports::port_of(&listener).expect("its number"));
-        let known = [("codes".to_owned(), StubIntegration::default())].into();
-        let journal_of_calls = Journal::create(&journal).expect("a journal");
-        let server = serve(listener, "control", "path", known, journal_of_calls).expect("a stub");
+        let (stub, server) = start(&journal);
         let control = [("authorization", "Bearer control")];
         let call = async |path: &str, headers: &[(&str, &str)]| {
             stub.send("", Method::POST, path, headers, "{}").await.expect("an answer").status.as_u16()

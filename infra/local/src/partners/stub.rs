@@ -37,6 +37,8 @@ pub(super) struct StubAnswer {
     /// The body. Null is none at all.
     pub(super) body: Value,
     pub(super) after: Duration,
+    /// Whether it waits, too, until the stub is told anything else about the integration.
+    pub(super) is_held: bool,
     /// Whether the head goes out at once, and only the rest of the body after that time.
     pub(super) head_first: bool,
 }
@@ -44,7 +46,7 @@ pub(super) struct StubAnswer {
 impl From<FormAnswer> for StubAnswer {
     fn from(FormAnswer { status, headers, body }: FormAnswer) -> Self {
         let status = StatusCode::from_u16(status).ok();
-        StubAnswer { status, headers, body, after: Duration::ZERO, head_first: false }
+        StubAnswer { status, headers, body, after: Duration::ZERO, is_held: false, head_first: false }
     }
 }
 
@@ -70,6 +72,11 @@ impl PartnerStub {
     /// The same stub, as it was at its start.
     pub(super) fn forget(&mut self) {
         *self = Self::new(std::mem::take(&mut self.known));
+    }
+
+    /// Whether the integration's answers are held now.
+    pub(super) fn holds(&self, integration: &str) -> bool {
+        self.behaviours.get(integration).is_some_and(|set| set.mode == Mode::Hold)
     }
 
     pub(super) fn set(&mut self, integration: String, behaviour: Behaviour) {
@@ -206,7 +213,7 @@ impl PartnerStub {
 
 fn applies(mode: &Mode) -> bool {
     match mode {
-        Mode::Ok | Mode::Slow { .. } | Mode::SlowBody { .. } => true,
+        Mode::Ok | Mode::Hold | Mode::Slow { .. } | Mode::SlowBody { .. } => true,
         Mode::Status { apply, .. } | Mode::Hang { apply, .. } | Mode::Reset { apply } => *apply,
     }
 }
@@ -220,6 +227,7 @@ fn answer(mode: &Mode, usual: FormAnswer) -> StubAnswer {
     }
     match mode {
         Mode::Ok => usual,
+        Mode::Hold => StubAnswer { is_held: true, ..usual },
         Mode::Slow { time } => StubAnswer { after: *time, ..usual },
         Mode::SlowBody { time } => StubAnswer { after: *time, head_first: true, ..usual },
         Mode::Hang { time, .. } => StubAnswer { status: None, after: *time, ..usual },
@@ -229,6 +237,7 @@ fn answer(mode: &Mode, usual: FormAnswer) -> StubAnswer {
             headers: told_headers(&usual, headers, retry_after.as_ref()),
             body: body.clone().unwrap_or(usual.body),
             after: *time,
+            is_held: false,
             head_first: false,
         },
     }
