@@ -72,9 +72,20 @@ impl Stub {
 
     /// The requests, once there are so many.
     async fn requests(&self, how_many: usize) -> Vec<Got> {
+        self.requests_while(how_many, || ()).await
+    }
+
+    /// The same, while one invocation after the other begins: what is gathered while a request is on its way is sent by the
+    /// first that begins when it has been answered.
+    async fn requests_by_invocations(&self, how_many: usize, spans: &OtlpSpans) -> Vec<Got> {
+        self.requests_while(how_many, || assert_eq!(dropped(spans), 0)).await
+    }
+
+    async fn requests_while(&self, how_many: usize, meanwhile: impl Fn()) -> Vec<Got> {
         let seen = async {
             while self.got().len() < how_many {
                 sleep(Duration::from_millis(5)).await;
+                meanwhile();
             }
         };
         timeout(Duration::from_secs(20), seen).await.unwrap_or_else(|_| panic!("{} requests", self.got().len()));
@@ -157,8 +168,7 @@ async fn invocations_that_follow_closely_share_a_request_unless_much_is_gathered
         sleep(Duration::from_millis(5)).await;
     }
     put_now(&spans, 8);
-    dropped(&spans);
-    let sent: Vec<usize> = stub.requests(2).await.iter().map(|got| got.spans().len()).collect();
+    let sent: Vec<usize> = stub.requests_by_invocations(2, &spans).await.iter().map(|got| got.spans().len()).collect();
     assert_eq!(sent, [3, 128]);
 }
 
@@ -260,11 +270,11 @@ async fn the_first_invocation_of_a_container_says_that_it_was() {
         let span = TraceSpan::new(&trace(), (SpanId::new(1), None), "GET /", SpanSide::Server, (now, now));
         put(&spans, span.with(FAAS_INVOCATION_ID, format!("r-{request}")));
         if request > 1 {
-            stub.requests(request - 1).await;
+            stub.requests_by_invocations(request - 1, &spans).await;
         }
     }
     let cold: Vec<String> =
-        stub.requests(2).await.iter().flat_map(Got::spans).map(|span| format!("{span:?}")).collect();
+        stub.requests_by_invocations(2, &spans).await.iter().flat_map(Got::spans).map(|span| format!("{span:?}")).collect();
     let said = |span: &String, value: bool| {
         let place = span.find(FAAS_COLDSTART).expect("it is said");
         span[place..].contains(&format!("BoolValue({value})"))
