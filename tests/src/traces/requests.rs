@@ -273,8 +273,13 @@ async fn the_first_invocation_of_a_container_says_that_it_was() {
             stub.requests_by_invocations(request - 1, &spans).await;
         }
     }
-    let cold: Vec<String> =
-        stub.requests_by_invocations(2, &spans).await.iter().flat_map(Got::spans).map(|span| format!("{span:?}")).collect();
+    let cold: Vec<String> = stub
+        .requests_by_invocations(2, &spans)
+        .await
+        .iter()
+        .flat_map(Got::spans)
+        .map(|span| format!("{span:?}"))
+        .collect();
     let said = |span: &String, value: bool| {
         let place = span.find(FAAS_COLDSTART).expect("it is said");
         span[place..].contains(&format!("BoolValue({value})"))

@@ -223,7 +223,9 @@ mod tests {
     fn a_bad_request_is_told_what_to_write() {
         let sentence = |text: &str| parse(text.as_bytes()).expect_err(text);
         assert!(sentence(r#"{"mode":"status"}"#).contains(r#"{"mode":"status","status":500}"#));
-        assert!(sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset, hold, slow, slow_body or chance"));
+        assert!(
+            sentence(r#"{"mode":"down"}"#).contains("use ok, status, hang, reset, hold, slow, slow_body or chance")
+        );
         assert!(sentence(r#"{"mode":"chance","seed":7}"#).contains(r#""percent":15"#));
         assert!(sentence(r#"{"mode":"ok","time":3}"#).contains("unknown field `time`"));
         assert!(sentence("500").contains("Write something like"));
