@@ -315,8 +315,8 @@ async fn request_parts<'p>(
     let integration = processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
     let id = format!("{}/{}", event.id, row.name_of(effect));
     let (id, span) = match purpose {
-        Purpose::Do => (id, event.span_ids().called(row.epoch, &effect.id)),
-        Purpose::Ask => (id + "/lookup", event.span_ids().looked_up(row.epoch, &effect.id)),
+        Purpose::Do => (id, work.span_ids().called(row.epoch, &effect.id)),
+        Purpose::Ask => (id + "/lookup", work.span_ids().looked_up(row.epoch, &effect.id)),
     };
     let credentials = credentials(work, &call.integration, integration, id).await?;
     let secret_vars = secret_vars(work, &call.integration, integration).await?;

@@ -34,7 +34,7 @@ impl Work<'_> {
         began: Timestamp,
     ) {
         self.export(|| {
-            let ids = self.event.span_ids();
+            let ids = self.span_ids();
             let ids = (ids.called(row.epoch, &effect.id), ids.worked(row.epoch));
             let attempt = row.entry(effect).map_or(1, |entry| entry.attempts);
             let span = self.tried(ids, format!("call {}", effect.id), effect, tried()?, began);
@@ -51,7 +51,7 @@ impl Work<'_> {
         began: Timestamp,
     ) {
         self.export(|| {
-            let ids = self.event.span_ids();
+            let ids = self.span_ids();
             let ids = (ids.looked_up(row.epoch, &effect.id), ids.worked(row.epoch));
             Some(self.tried(ids, format!("look up {}", effect.id), effect, found(), began))
         });
@@ -94,7 +94,7 @@ impl Work<'_> {
 
     /// The span of a question that belongs to no effect.
     pub(crate) fn asked_span(&self, about: &str) -> SpanId {
-        self.event.span_ids().asked(self.claim_number(), about)
+        self.span_ids().asked(self.claim_number(), about)
     }
 
     /// Exports the span of a question that belongs to no effect. Of the answer, it has the status.
@@ -156,7 +156,7 @@ impl Partners for TokenEndpoint<'_> {
     async fn call(&self, mut request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
         let TokenEndpoint { work, integration } = self;
         let earlier = work.token_requests.fetch_add(1, Ordering::Relaxed);
-        let id = work.event.span_ids().token_fetched(work.claim_number(), earlier, integration);
+        let id = work.span_ids().token_fetched(work.claim_number(), earlier, integration);
         request.headers.extend(work.event.trace_headers(id));
         let (base_url, method, began) = (request.base_url.clone(), request.method, work.now());
         let answer = work.processor.partners.call(request).await;

@@ -23,7 +23,7 @@ pub(crate) fn function_request(
     let integration = flows.partner_of(effect).expect("parsed flows have an integration for each function");
     let function = integration.function.clone().expect("a parsed flow invokes functions");
     let timeout = invoke.timeout.unwrap_or(integration.timeout).min(time_left(work));
-    let ids = work.event.span_ids();
+    let ids = work.span_ids();
     let span = match purpose {
         Purpose::Do => ids.called(row.epoch, &effect.id),
         Purpose::Ask => ids.looked_up(row.epoch, &effect.id),

@@ -30,8 +30,8 @@ pub async fn process(processor: &Processor, message: &Received, deadline: Timest
     };
     let flow = processor.flows.flow(&event.flow);
     let board = board(processor, unit, flow.filter(|_| event.wake > 0)).await;
-    let (end, claim, token_requests) = Default::default();
-    let work = Work { processor, message, event: &event, deadline, board, unit, end, claim, token_requests };
+    let (end, claim, span_ids, token_requests) = Default::default();
+    let work = Work { processor, message, event: &event, deadline, board, unit, end, claim, span_ids, token_requests };
     let level = work.board.board().log_level(&event.flow, processor.clock.now());
     within(LogScope { level, ..LogScope::default() }, async {
         let fate = work_on(&work, flow).await;

@@ -96,7 +96,7 @@ impl Work<'_> {
 
     /// The span that is the parent of whatever has none of its own: that of the work under the claim.
     pub(crate) fn own_span(&self) -> SpanId {
-        self.claim.get().map_or(self.event.trace.parent(), |claim| self.event.span_ids().worked(*claim))
+        self.claim.get().map_or(self.event.trace.parent(), |claim| self.span_ids().worked(*claim))
     }
 
     /// The number of the claim; nought before one is won.
@@ -107,7 +107,7 @@ impl Work<'_> {
     /// Exports the span of the whole message.
     pub(crate) fn export_message(&self, flow: Option<&Flow>, ended: &Ended, began: Timestamp) {
         self.export(|| {
-            let (ids, event) = (self.event.span_ids(), self.event);
+            let (ids, event) = (self.span_ids(), self.event);
             // A message that won no claim has a span that nobody else knows.
             let id =
                 self.claim.get().map_or_else(|| SpanId::new(self.processor.chance.bits()), |claim| ids.worked(*claim));
@@ -133,7 +133,7 @@ impl Work<'_> {
     /// Exports the span of a claim that was won.
     pub(crate) fn export_claim(&self, claim: u64, began: Timestamp) {
         self.export(|| {
-            let ids = self.event.span_ids();
+            let ids = self.span_ids();
             let ids = (ids.claimed(claim), ids.worked(claim));
             Some(self.span(ids, "claim", SpanSide::Internal, began).with(span::CLAIM, claim))
         });
@@ -147,7 +147,7 @@ impl Work<'_> {
     /// Exports the span of a guard that was asked, by its place in the flow.
     pub(crate) fn export_guard(&self, row: &Row, place: usize, guard: &str, end: &'static str, began: Timestamp) {
         self.export(|| {
-            let ids = self.event.span_ids();
+            let ids = self.span_ids();
             let ids = (ids.guarded(row.epoch, place), ids.worked(row.epoch));
             let guarded = self.span(ids, format!("guard {guard}"), SpanSide::Internal, began);
             Some(guarded.with(span::GUARD, guard.to_owned()).with(span::END, end))

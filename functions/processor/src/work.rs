@@ -10,6 +10,7 @@ use shared::arrival::secrets::Secrets;
 use shared::base::document::DocumentStore;
 use shared::base::id::EventId;
 use shared::base::machine::{Chance, Clock, Sleep};
+use shared::base::span_ids::SpanIds;
 use shared::base::time::Timestamp;
 use shared::effects::cap::Caps;
 use shared::effects::contact::{ContactId, Contacts};
@@ -153,6 +154,8 @@ pub(crate) struct Work<'w> {
     pub(crate) end: Mutex<Option<Ended>>,
     /// The number of the claim, once it is won: the row's epoch.
     pub(crate) claim: OnceLock<u64>,
+    /// The ids of the event's spans, once one is needed.
+    pub(crate) span_ids: OnceLock<SpanIds>,
     /// How many requests for tokens were made, for their spans.
     pub(crate) token_requests: AtomicU64,
 }
@@ -179,6 +182,11 @@ impl Work<'_> {
     /// The ids of the event in log lines: the event's id, its flow, its trace.
     pub(crate) fn ids(&self) -> (&str, &str, String) {
         (self.event.id.as_str(), &self.event.flow, self.event.trace.id())
+    }
+
+    /// The ids of the event's spans.
+    pub(crate) fn span_ids(&self) -> SpanIds {
+        *self.span_ids.get_or_init(|| self.event.span_ids())
     }
 
     /// Whether the invocation lasts long enough for any one call of the flow.

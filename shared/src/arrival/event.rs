@@ -163,7 +163,7 @@ impl Event {
     }
 
     /// The ids of the event's spans.
-    pub fn span_ids(&self) -> SpanIds<'_> {
+    pub fn span_ids(&self) -> SpanIds {
         SpanIds::of(&self.trace, &self.id)
     }
 

@@ -1,6 +1,6 @@
 //! The ids of events.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -65,8 +65,11 @@ impl Parts {
 
 /// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |four_bits: u8| char::from(DIGITS[usize::from(four_bits)]);
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes everything");
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
         text
     })
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use environment::NOT_UNRESERVED;
-pub(super) use environment::lenient;
+pub(super) use environment::{lenient, lenient_expression};
 pub use names::{ROOTS, Read};
 
 use crate::base::wrong::{Wrong, step};
@@ -149,7 +149,7 @@ impl Body {
 
     /// The tree with each leaf rendered; nothing, where the whole is `omit`.
     pub fn render_unless_omitted(&self, values: &Values) -> Result<Option<Value>, TemplateError> {
-        fill(environment::text(), &self.0, &values.0)
+        fill(&self.0, &values.0)
     }
 
     /// Renders the only leaf as a text, also if it is one expression. In markup no value makes a tag.
@@ -232,7 +232,7 @@ impl Condition {
 
     /// Whether the expression is true. An undefined value is an error: a typo must not decide.
     pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, TemplateError> {
-        let value = environment::text().compile_expression(&self.0)?.eval(Jinja::from(Serde(scope)))?;
+        let value = environment::text_expression(&self.0)?.eval(Jinja::from(Serde(scope)))?;
         if value.is_undefined() {
             return Err(TemplateError(format!("`{}` is undefined", self.0)));
         }
@@ -323,19 +323,19 @@ fn each_leaf(tree: &Value, at: &str, visit: &mut impl FnMut(&str, &str)) {
 }
 
 /// A tree with each leaf rendered. A field or an item that is `omit` is left out; so is the whole.
-fn fill(environment: &Environment<'_>, tree: &Value, scope: &Jinja) -> Result<Option<Value>, TemplateError> {
+fn fill(tree: &Value, scope: &Jinja) -> Result<Option<Value>, TemplateError> {
     Ok(Some(match tree {
         Value::String(leaf) => match expression(leaf) {
-            Some(expression) => return evaluate(environment, expression, scope),
-            None => Value::String(environment.render_str(leaf, scope.clone())?),
+            Some(expression) => return evaluate(expression, scope),
+            None => Value::String(environment::text().render_str(leaf, scope.clone())?),
         },
         Value::Array(items) => {
-            let items = items.iter().filter_map(|item| fill(environment, item, scope).transpose());
+            let items = items.iter().filter_map(|item| fill(item, scope).transpose());
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         Value::Object(fields) => {
             let named = |(name, value): (&String, _)| {
-                let filled = fill(environment, value, scope).transpose()?;
+                let filled = fill(value, scope).transpose()?;
                 Some(filled.map(|value| (name.clone(), value)))
             };
             Value::Object(fields.iter().filter_map(named).collect::<Result<_, TemplateError>>()?)
@@ -345,8 +345,8 @@ fn fill(environment: &Environment<'_>, tree: &Value, scope: &Jinja) -> Result<Op
 }
 
 /// Renders a leaf that is one expression. It keeps its value's type.
-fn evaluate(environment: &Environment<'_>, expression: &str, scope: &Jinja) -> Result<Option<Value>, TemplateError> {
-    let value = environment.compile_expression(expression)?.eval(scope.clone())?;
+fn evaluate(expression: &str, scope: &Jinja) -> Result<Option<Value>, TemplateError> {
+    let value = environment::text_expression(expression)?.eval(scope.clone())?;
     if value.is_undefined() {
         return Err(TemplateError(format!("`{expression}` is undefined")));
     }

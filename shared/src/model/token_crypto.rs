@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::arrival::signature::Secret;
+use crate::base::id::hex;
 use crate::effects::token::{SealingKey, SigningKey, TokenCrypto};
 
 /// A seal that hides a text from a glance, and a signature that any key makes.
@@ -14,7 +15,7 @@ pub struct ModelCrypto;
 
 impl TokenCrypto for ModelCrypto {
     fn seal(&self, key: &SealingKey, name: &str, text: &Secret) -> Option<String> {
-        let hidden: String = text.expose().bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hidden = hex(text.expose().as_bytes());
         Some(format!("{}{hidden}", hex(&mac(&key.0, &[name.as_bytes(), hidden.as_bytes()]))))
     }
 
@@ -30,10 +31,6 @@ impl TokenCrypto for ModelCrypto {
         let (SigningKey::Pkcs8(der) | SigningKey::Pkcs1(der)) = key;
         Some(mac(der, &[content])).filter(|_| !der.is_empty())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn mac(key: &[u8], content: &[&[u8]]) -> Vec<u8> {

@@ -270,7 +270,7 @@ impl CanaryRun {
 /// What a collector gets.
 fn as_sent(spans: Vec<TraceSpan>) -> String {
     let of = SpansOf::new("tests");
-    String::from_utf8_lossy(&request(&of, spans).encode_to_vec()).into_owned()
+    String::from_utf8_lossy(&request(&of, &spans).encode_to_vec()).into_owned()
 }
 
 /// What the events of the run die of.

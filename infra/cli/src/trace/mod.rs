@@ -42,7 +42,7 @@ impl TraceArgs {
             timeline.context("the function's answer is no timeline: this command may be older than it is")?;
         if self.otlp {
             let of = SpansOf::new("ledgerline");
-            let spans = serde_json::to_value(otlp::request(&of, rebuilt(&timeline, now())))?;
+            let spans = serde_json::to_value(otlp::request(&of, &rebuilt(&timeline, now())))?;
             output::print_answer(true, &spans, String::new)?;
             return Ok(CommandExit::Success);
         }

@@ -20,8 +20,9 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message as _;
 use tokio::time::timeout;
 
-use super::requests::{MOST_BYTES, requests, weight};
-use super::{SpansOf, request};
+use super::SpansOf;
+use super::requests::{MOST_BYTES, requests};
+use super::wire::{self, WireSpan};
 use crate::adapters::aws::signed::{credentials, endpoint_of, post};
 use crate::adapters::http::{LazyPool, PlainPool, plain_pool};
 use crate::adapters::machine::SystemClock;
@@ -112,7 +113,7 @@ struct Exporter {
 
 #[derive(Debug, Default)]
 struct Gathered {
-    spans: Vec<TraceSpan>,
+    spans: Vec<WireSpan>,
     bytes: usize,
     /// When some were last sent.
     sent_at: Option<Instant>,
@@ -125,7 +126,7 @@ impl Gathered {
         !self.spans.is_empty() && (!lately || self.spans.len() >= MANY_SPANS)
     }
 
-    fn take(&mut self) -> Vec<TraceSpan> {
+    fn take(&mut self) -> Vec<WireSpan> {
         let sent = std::mem::take(self);
         self.sent_at = Some(Instant::now());
         sent.spans
@@ -194,10 +195,11 @@ impl Spans for OtlpSpans {
             let is_cold = self.0.invocations.load(Ordering::Relaxed) <= 1;
             span.attributes.push((FAAS_COLDSTART, is_cold.into()));
         }
-        let (mut gathered, weight) = (self.0.gathered(), weight(&span));
-        let has_room = gathered.spans.len() < MOST_SPANS && gathered.bytes + weight <= MOST_GATHERED;
-        if has_room && weight <= MOST_BYTES {
-            gathered.bytes += weight;
+        let span = WireSpan::new(&span, &self.0.export.of);
+        let (mut gathered, bytes) = (self.0.gathered(), span.bytes.len());
+        let has_room = gathered.spans.len() < MOST_SPANS && gathered.bytes + bytes <= MOST_GATHERED;
+        if has_room && bytes <= MOST_BYTES {
+            gathered.bytes += bytes;
             gathered.spans.push(span);
         } else {
             self.0.dropped.fetch_add(1, Ordering::Relaxed);
@@ -211,7 +213,7 @@ impl Exporter {
     }
 
     /// Sends spans, a request at a time, and returns how many were not taken.
-    async fn send(&self, mut spans: Vec<TraceSpan>) -> u64 {
+    async fn send(&self, mut spans: Vec<WireSpan>) -> u64 {
         let all = spans.len();
         if self.export.to == TracesTo::CloudWatch {
             let now = SystemClock.now();
@@ -230,9 +232,9 @@ impl Exporter {
         dropped
     }
 
-    async fn send_one(&self, spans: Vec<TraceSpan>) -> Result<(), NotTaken> {
+    async fn send_one(&self, spans: Vec<WireSpan>) -> Result<(), NotTaken> {
         let all = spans.len() as u64;
-        let sent = timeout(TIMEOUT, self.exchange(spans)).await;
+        let sent = timeout(TIMEOUT, self.exchange(&spans)).await;
         let Ok(Some(answer)) = sent else { return Err(NotTaken::Away) };
         match answer.status() {
             status if status.is_success() => match rejected(answer).await {
@@ -245,8 +247,8 @@ impl Exporter {
         }
     }
 
-    async fn exchange(&self, spans: Vec<TraceSpan>) -> Option<Response<Incoming>> {
-        let body = Bytes::from(request(&self.export.of, spans).encode_to_vec());
+    async fn exchange(&self, spans: &[WireSpan]) -> Option<Response<Incoming>> {
+        let body = Bytes::from(wire::request(&self.export.of, spans));
         let request = self.request(body).await?;
         let answer = match &self.export.to {
             TracesTo::Collector(url) if url.starts_with("http://") => {
@@ -284,7 +286,7 @@ async fn rejected(answer: Response<Incoming>) -> u64 {
 struct Sending(Arc<Exporter>);
 
 impl Sending {
-    async fn send(self, spans: Vec<TraceSpan>) {
+    async fn send(self, spans: Vec<WireSpan>) {
         let dropped = self.0.send(spans).await;
         self.0.dropped.fetch_add(dropped, Ordering::Relaxed);
     }

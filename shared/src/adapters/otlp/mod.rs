@@ -1,25 +1,19 @@
-//! Spans as OTLP messages: the types are those that OpenTelemetry's own project generates.
+//! Spans as OTLP messages.
 
 #[cfg(feature = "aws")]
 mod exporter;
 #[cfg(feature = "aws")]
 mod requests;
+mod wire;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as OtlpSpan, Status};
+use prost::Message as _;
 
 #[cfg(feature = "aws")]
 pub use exporter::{OtlpSpans, TracesExport, TracesTo};
 
-use crate::base::time::Timestamp;
-use crate::operate::span::{
-    AttributeValue, BUSINESS_ID, MESSAGING_DESTINATION_NAME, MESSAGING_SYSTEM, SCHEMA_URL, SERVICE_NAME,
-    SERVICE_VERSION, SpanLink, SpanSide, TraceSpan,
-};
+use crate::operate::span::{AttributeValue, TraceSpan};
+use wire::WireSpan;
 
 /// Who spans are of.
 #[derive(Clone, Debug)]
@@ -51,90 +45,10 @@ impl SpansOf {
     }
 }
 
-/// Spans as one request to a collector.
-pub fn request(of: &SpansOf, spans: Vec<TraceSpan>) -> ExportTraceServiceRequest {
-    let version = env!("CARGO_PKG_VERSION");
-    let service = [(SERVICE_NAME, of.service.into()), (SERVICE_VERSION, version.into())];
-    let attributes = service.into_iter().chain(of.resource.clone()).map(attribute).collect();
-    let scope =
-        InstrumentationScope { name: "ledgerline".into(), version: version.into(), ..InstrumentationScope::default() };
-    let message = |span| message(span, of.queue.as_deref());
-    let scope_spans = ScopeSpans {
-        scope: Some(scope),
-        spans: spans.into_iter().map(message).collect(),
-        schema_url: SCHEMA_URL.into(),
-    };
-    let resource_spans = ResourceSpans {
-        resource: Some(Resource { attributes, ..Resource::default() }),
-        scope_spans: vec![scope_spans],
-        schema_url: SCHEMA_URL.into(),
-    };
-    ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
-}
-
-fn message(mut span: TraceSpan, queue: Option<&str>) -> OtlpSpan {
-    let queue = queue.filter(|_| span.attributes.iter().any(|(name, _)| *name == MESSAGING_SYSTEM));
-    span.attributes.extend(queue.map(|name| (MESSAGING_DESTINATION_NAME, name.to_owned().into())));
-    let status = span.error.map(|error| Status { message: error.into_owned(), code: StatusCode::Error.into() });
-    OtlpSpan {
-        trace_id: span.trace_id.to_be_bytes().to_vec(),
-        span_id: span.id.number().to_be_bytes().to_vec(),
-        parent_span_id: span.parent.map(|parent| parent.number().to_be_bytes().to_vec()).unwrap_or_default(),
-        flags: SAMPLED,
-        name: span.name.into_owned(),
-        kind: kind(span.side).into(),
-        start_time_unix_nano: nanos(span.began),
-        end_time_unix_nano: nanos(span.ended),
-        attributes: span
-            .attributes
-            .into_iter()
-            .map(attribute)
-            .chain(span.business.into_iter().map(business_id))
-            .collect(),
-        links: span.links.into_iter().map(link).collect(),
-        status,
-        ..OtlpSpan::default()
-    }
-}
-
-/// The flag of a span that was sampled. Ours are, if they are sent.
-const SAMPLED: u32 = 1;
-
-fn kind(side: SpanSide) -> SpanKind {
-    match side {
-        SpanSide::Internal => SpanKind::Internal,
-        SpanSide::Server => SpanKind::Server,
-        SpanSide::Client => SpanKind::Client,
-        SpanSide::Producer => SpanKind::Producer,
-        SpanSide::Consumer => SpanKind::Consumer,
-    }
-}
-
-fn nanos(at: Timestamp) -> u64 {
-    u64::try_from(at.millis()).unwrap_or_default().saturating_mul(1_000_000)
-}
-
-fn attribute((name, value): (&'static str, AttributeValue)) -> KeyValue {
-    let value = match value {
-        AttributeValue::Text(text) => any_value::Value::StringValue(text.into_owned()),
-        AttributeValue::Number(number) => any_value::Value::IntValue(number),
-        AttributeValue::Flag(flag) => any_value::Value::BoolValue(flag),
-    };
-    KeyValue { key: name.into(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
-}
-
-fn business_id((name, id): (String, String)) -> KeyValue {
-    let value = Some(any_value::Value::StringValue(id));
-    KeyValue { key: format!("{BUSINESS_ID}{name}"), value: Some(AnyValue { value }), ..KeyValue::default() }
-}
-
-fn link(SpanLink(trace): SpanLink) -> Link {
-    Link {
-        trace_id: trace.trace_id().to_be_bytes().to_vec(),
-        span_id: trace.parent().number().to_be_bytes().to_vec(),
-        flags: u32::from(trace.is_sampled()) * SAMPLED,
-        ..Link::default()
-    }
+/// Spans as one request to a collector, in the types that OpenTelemetry's own project generates.
+pub fn request(of: &SpansOf, spans: &[TraceSpan]) -> ExportTraceServiceRequest {
+    let spans: Vec<WireSpan> = spans.iter().map(|span| WireSpan::new(span, of)).collect();
+    ExportTraceServiceRequest::decode(&*wire::request(of, &spans)).expect("what we write is OTLP")
 }
 
 #[cfg(test)]
@@ -143,8 +57,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::base::time::Timestamp;
     use crate::base::trace::{SpanId, Trace};
-    use crate::operate::span::{EVENT, FAAS_NAME, SERVICE_NAMESPACE, SQS};
+    use crate::operate::span::{
+        EVENT, FAAS_NAME, MESSAGING_DESTINATION_NAME, MESSAGING_SYSTEM, SERVICE_NAMESPACE, SQS, SpanLink, SpanSide,
+    };
 
     #[test]
     fn a_span_is_the_json_that_otlp_writes_it_as() {
@@ -158,7 +75,7 @@ mod tests {
         span.links = [true, false].map(|sampled| SpanLink(trace.child(SpanId::new(8)).marked(sampled))).into();
         let of = SpansOf::new("processor").with_queue("https://sqs.eu-central-1.amazonaws.com/1/shop-events.fifo");
         let of = of.on([(SERVICE_NAMESPACE, "Ledgerline/shop".to_owned()), (FAAS_NAME, String::new())]);
-        let sent = json!(request(&of, vec![span]));
+        let sent = json!(request(&of, &[span]));
         let resource = &sent["resourceSpans"][0]["resource"]["attributes"];
         assert_eq!(resource[2]["value"], json!({"stringValue": "Ledgerline/shop"}));
         assert_eq!(resource.as_array().map(Vec::len), Some(3), "what is not known is not told");

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::PartnerAnswer;
 use crate::base::suggest::suggest;
-use crate::flows::template::{expression, lenient, unknown_names};
+use crate::flows::template::{expression, lenient, lenient_expression, unknown_names};
 
 /// The names that an expression over an answer may read.
 const ROOTS: [&str; 3] = ["status", "headers", "body"];
@@ -60,7 +60,7 @@ impl AnswerExpression {
 
     /// Whether the expression reads a name.
     pub(in crate::flows) fn reads(&self, name: &str) -> bool {
-        let read = lenient().compile_expression(&self.0).map(|expression| expression.undeclared_variables(false));
+        let read = lenient_expression(&self.0).map(|expression| expression.undeclared_variables(false));
         read.is_ok_and(|names| names.contains(name))
     }
 
@@ -68,7 +68,7 @@ impl AnswerExpression {
         if answer.body.is_none() && self.reads_body() {
             return Err(NotEvaluated);
         }
-        let expression = lenient().compile_expression(&self.0).map_err(|_| NotEvaluated)?;
+        let expression = lenient_expression(&self.0).map_err(|_| NotEvaluated)?;
         let PartnerAnswer { status, headers, body } = answer;
         let values = Answered { status: *status, headers, body: body.as_ref(), call };
         expression.eval(Jinja::from(Serde(values))).map_err(|_| NotEvaluated)

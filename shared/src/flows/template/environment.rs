@@ -1,10 +1,11 @@
 //! The template engine's environments, built once: a render pays for none of them.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use minijinja::value::{Object, Value as Jinja, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::since::since;
@@ -58,6 +59,44 @@ pub(super) fn trial() -> &'static Environment<'static> {
 pub(in crate::flows) fn lenient() -> &'static Environment<'static> {
     static LENIENT: LazyLock<Environment<'static>> = LazyLock::new(|| with_behavior(UndefinedBehavior::Chainable));
     &LENIENT
+}
+
+/// The expressions of one environment that were compiled: to compile one costs more than to evaluate it, and those of the
+/// flow files come again with every event.
+#[derive(Default)]
+struct CompiledExpressions(Mutex<HashMap<String, CompiledExpression>>);
+
+pub(in crate::flows) type CompiledExpression = Arc<Expression<'static, 'static>>;
+
+/// More than any flow files have. Who checks flows all day begins anew then.
+const MOST_COMPILED: usize = 4096;
+
+impl CompiledExpressions {
+    /// The compiled form of an expression in this environment, which is always the same.
+    fn get(&self, environment: &'static Environment<'static>, expression: &str) -> Result<CompiledExpression, Error> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = known.get(expression) {
+            return Ok(Arc::clone(compiled));
+        }
+        let compiled = Arc::new(environment.compile_expression_owned(expression.to_owned())?);
+        if known.len() >= MOST_COMPILED {
+            known.clear();
+        }
+        known.insert(expression.to_owned(), Arc::clone(&compiled));
+        Ok(compiled)
+    }
+}
+
+/// An expression in the environment for texts.
+pub(super) fn text_expression(expression: &str) -> Result<CompiledExpression, Error> {
+    static COMPILED: LazyLock<CompiledExpressions> = LazyLock::new(CompiledExpressions::default);
+    COMPILED.get(text(), expression)
+}
+
+/// An expression in the environment for what may be undefined.
+pub(in crate::flows) fn lenient_expression(expression: &str) -> Result<CompiledExpression, Error> {
+    static COMPILED: LazyLock<CompiledExpressions> = LazyLock::new(CompiledExpressions::default);
+    COMPILED.get(lenient(), expression)
 }
 
 fn with_behavior(behavior: UndefinedBehavior) -> Environment<'static> {

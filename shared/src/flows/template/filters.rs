@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::environment::plain_text;
 use super::phone;
+use crate::base::id::hex;
 
 /// The longest text that a filter takes, in bytes. An event is smaller.
 const MAX_TEXT: usize = 1 << 20;
@@ -136,10 +137,6 @@ fn encoding(how: Option<&str>) -> Result<fn(&[u8]) -> String, Error> {
         Some("base64") => Ok(|bytes| STANDARD.encode(bytes)),
         Some(other) => Err(bad_argument(format!("`{other}` is no encoding: write hex or base64"))),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn base64(state: &State<'_, '_>, value: &Value, alphabet: Option<String>) -> Result<Value, Error> {

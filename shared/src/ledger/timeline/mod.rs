@@ -225,7 +225,7 @@ enum Phase {
 /// Reads a history line by line.
 struct Reader<'r> {
     row: &'r Row,
-    ids: SpanIds<'r>,
+    ids: SpanIds,
     spans: Vec<TimelineSpan>,
     /// The first span since the event was accepted or last replayed: attempts are counted anew from there.
     this_replay: usize,

@@ -113,7 +113,7 @@ impl TraceSpan {
         (began, ended): (Timestamp, Timestamp),
     ) -> Self {
         let (name, ended) = (name.into(), ended.max(began));
-        let attributes = Vec::with_capacity(8);
+        let attributes = Vec::with_capacity(12);
         let (business, links, trace_id) = (Vec::new(), Vec::new(), trace.trace_id());
         TraceSpan { trace_id, id, parent, name, side, began, ended, attributes, business, links, error: None }
     }
