@@ -105,8 +105,7 @@ async fn a_collector_that_never_answers_keeps_nobody_waiting_and_takes_no_more_r
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_its_spans_and_nothing_else() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
-    let spans = exporter(&gone.to_string(), 1.0);
+    let spans = exporter("127.0.0.1:1", 1.0);
     let world = exporting(&spans);
     let lead = lead().to_string();
     assert_eq!(HttpRequest::of(&world, lead.as_bytes()).send(&world).await.status, 202);
@@ -121,7 +120,7 @@ async fn a_collector_that_is_away_costs_its_spans_and_nothing_else() {
         }
     };
     // The request, its event, the message, the claim and the call.
-    assert_eq!(timeout(Duration::from_secs(10), counted).await, Ok(5));
+    assert_eq!(timeout(Duration::from_secs(60), counted).await, Ok(5));
 }
 
 #[tokio::test]

@@ -39,8 +39,8 @@ fn from_event(tree: &Value, canaries: &mut Map<String, Value>) -> Value {
 }
 
 /// A folder whose one flow makes every call of a partner, with secret variables in every place that they may have.
-fn folder(partner: &str, samples: &Samples) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("canaries-{partner}"));
+fn folder(test: &str, partner: &str, samples: &Samples) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("canaries-{test}-{partner}"));
     std::fs::create_dir_all(folder.join("flows")).expect("a folder");
     let mut canaries = Map::new();
     let effect = |(call, with): (&String, &Value)| {
@@ -84,7 +84,7 @@ fn plan(folder: &Path, more: &[&str]) -> String {
 fn a_plan_of_a_catalogue_call_shows_no_value_of_the_event() {
     let mut calls = 0;
     for (partner, samples) in samples() {
-        let folder = folder(&partner, &samples);
+        let folder = folder("plan", &partner, &samples);
         for told in [plan(&folder, &["--masked"]), plan(&folder, &["--masked", "--json"])] {
             for call in samples.calls.keys() {
                 assert!(told.contains(call.as_str()), "{partner}.{call} was planned: {told}");
@@ -100,7 +100,7 @@ fn a_plan_of_a_catalogue_call_shows_no_value_of_the_event() {
 #[test]
 fn a_plan_says_what_is_not_known_of_a_partner() {
     let all = samples();
-    let told = |partner: &str| plan(&folder(partner, &all[partner]), &[]);
+    let told = |partner: &str| plan(&folder("unknown", partner, &all[partner]), &[]);
     let klaviyo = told("klaviyo");
     assert!(klaviyo.contains("how long it knows our key is not known: 1h counts"), "{klaviyo}");
     assert!(told("sendgrid").contains("rate not known"));

@@ -177,6 +177,10 @@ fn spawn(setup: &EmulatorSetup, endpoint: &Endpoint) -> Result<Child> {
         .env("IOT_MTLS_ENABLED", "0")
         .env("SFTP_ENABLED", "0")
         .env("TMPDIR", &setup.temporary)
+        // Functions that are idle stay, and as many run at once as AWS lets run by default: a test that looks at their
+        // ports or sends a burst is not to meet a limit of this machine.
+        .env("LAMBDA_WARM_TTL_SECONDS", "86400")
+        .env("LAMBDA_ACCOUNT_CONCURRENCY", "1000")
         // In the folder that each cloud begins with empty: a state never outlives its cloud.
         .env("PERSIST_STATE", "1")
         .env("STATE_DIR", setup.temporary.join("state"))

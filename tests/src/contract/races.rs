@@ -34,14 +34,18 @@ use shared::limits::pressure::Gate;
 use shared::limits::rates::Limiter;
 use shared::model::{Delivered, ModelMetrics, ModelSecrets};
 use shared::operate::switchboard::Switchboard;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::queue::{EmulatedQueues, Queues, emulator};
 use crate::fixtures::{aws, lead_of};
 use crate::memory::{flows_without_breaker, replace_effects};
 
-/// Shorter than the slow partner's answer: a lease that runs out under a live worker.
-const LEASE: Duration = Duration::from_secs(1);
+/// A lease that runs out under a live worker: the slow partner answers when another one is done.
+const SHORT_LEASE: Duration = Duration::from_secs(1);
+
+/// A lease that ends in no test.
+const LEASE: Duration = Duration::from_secs(60);
 
 /// One effect under each guarantee, with what the partner's log shows after a crash or a lost lease:
 /// calls that change something, what was applied, and where the event ends.
@@ -65,8 +69,8 @@ struct Desk {
     /// What was asked, in order: method and path, with the event's id.
     log: Vec<String>,
     applied: BTreeMap<String, usize>,
-    /// How long the first call takes to be answered. It is applied at once.
-    slow: Duration,
+    /// What the answer to the first call waits for. It is applied at once.
+    held: Option<Arc<Notify>>,
     /// Calls whose path or body has this fail.
     broken: Vec<&'static str>,
 }
@@ -85,6 +89,13 @@ impl Partner {
         self.desk().applied.values().sum()
     }
 
+    /// Holds the answer to the first call until it is told.
+    fn hold_first(&self) -> Arc<Notify> {
+        let told = Arc::new(Notify::new());
+        self.desk().held = Some(Arc::clone(&told));
+        told
+    }
+
     async fn until_called(&self) {
         while self.changes() == 0 {
             sleep(Duration::from_millis(20)).await;
@@ -95,29 +106,31 @@ impl Partner {
 #[async_trait]
 impl Partners for Partner {
     async fn call(&self, request: PartnerRequest) -> Result<PartnerAnswer, NoAnswer> {
-        let (answer, slow) = self.desk().take(&request);
-        sleep(slow).await;
+        let (answer, held) = self.desk().take(&request);
+        if let Some(told) = held {
+            told.notified().await;
+        }
         Ok(answer)
     }
 }
 
 impl Desk {
-    fn take(&mut self, request: &PartnerRequest) -> (PartnerAnswer, Duration) {
+    fn take(&mut self, request: &PartnerRequest) -> (PartnerAnswer, Option<Arc<Notify>>) {
         let body = request.body.as_ref().map_or("null".into(), RequestBody::text);
         let what = format!("{} {} {body}", request.method, request.path);
         self.log.push(what.clone());
         let answer = |status, body: Value| PartnerAnswer { status, body: Some(body), ..PartnerAnswer::default() };
         if request.method == "GET" {
             let found = if self.applied.is_empty() { answer(404, json!({})) } else { answer(200, json!({"id": 1})) };
-            return (found, Duration::ZERO);
+            return (found, None);
         }
         if self.broken.iter().any(|broken| what.contains(broken)) {
-            return (answer(500, json!({})), Duration::ZERO);
+            return (answer(500, json!({})), None);
         }
         let key = request.headers.iter().find(|(name, _)| name == "Idempotency-Key").map(|(_, key)| key.clone());
         // The key is honoured, so that a second effect is one under another key or none.
         self.applied.entry(key.unwrap_or_default()).or_insert(1);
-        (answer(200, json!({"id": "p_1"})), std::mem::take(&mut self.slow))
+        (answer(200, json!({"id": "p_1"})), self.held.take())
     }
 }
 
@@ -137,13 +150,17 @@ impl Arena {
 
     /// A container of its own: nothing is shared but the tables and the queues.
     async fn container(&self) -> Processor {
+        self.container_with(LEASE).await
+    }
+
+    async fn container_with(&self, lease: Duration) -> Processor {
         let aws = aws().await;
         let pressure = DynamoPressure::new(&aws, table("LIMITS"));
         let secrets = ModelSecrets::default();
         secrets.put("integrations/crm", "token");
         Processor {
             flows: self.flows.clone(),
-            lease: LEASE,
+            lease,
             timeout: Duration::from_secs(900),
             ledger: Box::new(self.ledger.clone()),
             visibility: Box::new(SqsEvents::new(&aws, self.queues.events_url())),
@@ -261,8 +278,8 @@ async fn of_two_containers_that_race_for_one_event_one_calls() {
 async fn a_container_killed_after_the_call_and_before_the_record_keeps_the_guarantee() {
     for (name, guarantee, changes, state) in GUARANTEES {
         let (arena, event, message) = one_message(guarantee).await;
-        arena.partner.desk().slow = Duration::from_secs(60);
-        let (killed, heir) = (arena.container().await, arena.container().await);
+        arena.partner.hold_first();
+        let (killed, heir) = (arena.container_with(SHORT_LEASE).await, arena.container().await);
         tokio::select! {
             verdict = work(&killed, &message) => panic!("{name}: it was to be killed: {verdict:?}"),
             () = arena.partner.until_called() => (),
@@ -277,11 +294,12 @@ async fn a_container_killed_after_the_call_and_before_the_record_keeps_the_guara
 async fn a_lease_that_ends_under_a_slow_partner_keeps_the_guarantee_though_both_finish() {
     for (name, guarantee, changes, state) in GUARANTEES {
         let (arena, event, message) = one_message(guarantee).await;
-        arena.partner.desk().slow = 3 * LEASE;
-        let (slow, heir) = (arena.container().await, arena.container().await);
+        let told = arena.partner.hold_first();
+        let (slow, heir) = (arena.container_with(SHORT_LEASE).await, arena.container().await);
         let (late, _) = join(work(&slow, &message), async {
             arena.partner.until_called().await;
-            settle(&heir, &message).await
+            settle(&heir, &message).await;
+            told.notify_one();
         })
         .await;
         assert_eq!(late, MessageFate::LeaveToRedeliver, "{name}: a zombie changes nothing");

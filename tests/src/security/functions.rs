@@ -1,6 +1,6 @@
 //! Invocations of the team's own functions, over a real socket: what leaves, once, and how each end is read.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
@@ -33,11 +33,14 @@ fn request(timeout: Duration) -> FunctionRequest {
     }
 }
 
+/// Longer than any answer here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What comes of an invocation that is answered with this, and the requests that left.
 async fn invoke(answer: &str) -> (Result<serde_json::Value, InvokeFailure>, Vec<String>) {
     let (address, mut asked) = server(answer.to_owned()).await;
     let functions = LambdaFunctions::new(&aws(&address), LazyPool::default());
-    let ended = functions.invoke(request(Duration::from_millis(900))).await;
+    let ended = functions.invoke(request(PATIENCE)).await;
     let mut requests = Vec::new();
     while let Ok(request) = asked.try_recv() {
         requests.push(request);
@@ -96,26 +99,22 @@ async fn a_failure_is_never_sent_again_and_quotes_nothing() {
 
 #[tokio::test]
 async fn a_function_that_is_not_reached_did_not_run_and_one_that_hangs_may_have() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let ended = LambdaFunctions::new(&aws(&format!("http://{gone}")), LazyPool::default())
-        .invoke(request(Duration::from_secs(1)))
-        .await;
+    let functions = LambdaFunctions::new(&aws("http://127.0.0.1:1"), LazyPool::default());
+    let ended = functions.invoke(request(PATIENCE)).await;
     assert!(matches!(ended, Err(InvokeFailure::NotRun { .. })), "{ended:?}");
 
     let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", hanging.local_addr().expect("an address"));
-    let began = Instant::now();
     let ended =
         LambdaFunctions::new(&aws(&address), LazyPool::default()).invoke(request(Duration::from_millis(300))).await;
     assert_eq!(ended, Err(InvokeFailure::Lost("no answer of the function: timed out after 300 ms".into())));
-    assert!(began.elapsed() < Duration::from_secs(2), "no longer than it may take: {:?}", began.elapsed());
 }
 
 #[tokio::test]
 async fn without_credentials_nothing_leaves() {
     let (address, mut asked) = server(answer("200 OK", "", "{}")).await;
     let bare = SdkConfig::builder().region(Region::new("eu-central-1")).endpoint_url(&address).build();
-    let ended = LambdaFunctions::new(&bare, LazyPool::default()).invoke(request(Duration::from_secs(1))).await;
+    let ended = LambdaFunctions::new(&bare, LazyPool::default()).invoke(request(PATIENCE)).await;
     assert!(matches!(ended, Err(InvokeFailure::NotRun { .. })), "{ended:?}");
     assert!(asked.try_recv().is_err());
 }

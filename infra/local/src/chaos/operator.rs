@@ -17,6 +17,10 @@ use crate::partners::PartnerCall;
 /// How many requests the operator has under way at once.
 const PARALLEL_REQUESTS: usize = 8;
 
+/// What the ledger says of a call that was not answered in time. On a slow machine that is one that the partner has
+/// answered, too.
+const TIMED_OUT: &str = "no answer: timed out after ";
+
 /// How often one request is sent to the replay function at most.
 const TRIES: usize = 5;
 
@@ -33,7 +37,9 @@ pub(super) struct OperatorResults {
     pub(super) ambiguous: usize,
     /// Unknown outcomes of processors that were lost between intent and record.
     pub(super) lost_workers: usize,
-    /// Unknown outcomes with neither.
+    /// Unknown outcomes of calls that the partner got, and whose answers the processor did not wait for any longer.
+    pub(super) late: usize,
+    /// Unknown outcomes with none of them.
     pub(super) unexplained: usize,
     /// Unknown outcomes that had happened.
     pub(super) happened: usize,
@@ -158,15 +164,20 @@ impl ChaosOperator<'_> {
 impl OperatorResults {
     /// How many outcomes were unknown.
     pub(super) fn unknown(&self) -> usize {
-        self.ambiguous + self.lost_workers + self.unexplained
+        self.ambiguous + self.lost_workers + self.late + self.unexplained
     }
 
     /// Counts why an outcome is unknown: by the ledger's entry, or by the partner's log.
     fn explain(&mut self, entry: &Value, path: &str, calls: &[PartnerCall]) {
-        if entry["error"].as_str().is_some_and(|error| error == WORKER_LOST) {
+        let error = entry["error"].as_str().unwrap_or_default();
+        let mut calls = calls.iter().filter(|call| call.path == path).peekable();
+        let came = calls.peek().is_some();
+        if error == WORKER_LOST {
             self.lost_workers += 1;
-        } else if calls.iter().any(|call| call.path == path && may_leave_doubt(call)) {
+        } else if calls.any(may_leave_doubt) {
             self.ambiguous += 1;
+        } else if came && error.contains(TIMED_OUT) {
+            self.late += 1;
         } else {
             self.unexplained += 1;
         }
@@ -180,6 +191,7 @@ impl OperatorResults {
         self.dropped += other.dropped;
         self.ambiguous += other.ambiguous;
         self.lost_workers += other.lost_workers;
+        self.late += other.late;
         self.unexplained += other.unexplained;
         self.happened += other.happened;
         self.declined.extend(other.declined);
@@ -202,4 +214,35 @@ fn may_leave_doubt(call: &PartnerCall) -> bool {
 pub(super) fn leaves_doubt(call: &PartnerCall) -> bool {
     let bare = call.mode == "status" && call.status == Some(200);
     bare || call.status.is_none_or(|status| matches!(status, 303 | 408 | 409 | 500..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By what an outcome is explained, of which the ledger says this, and the partner got these calls.
+    fn explained(error: &str, calls: &[PartnerCall]) -> [usize; 4] {
+        let mut results = OperatorResults::default();
+        results.explain(&json!({"error": error}), "/mail/mail/event1", calls);
+        [results.ambiguous, results.lost_workers, results.late, results.unexplained]
+    }
+
+    #[test]
+    fn every_doubt_has_a_reason_that_the_ledger_or_the_partner_tells() {
+        let call = |path: &str, status: u16| -> PartnerCall {
+            let call = json!({
+                "seq": 1, "time": "2026-01-01T00:00:00.000Z", "integration": "mail", "method": "POST", "path": path,
+                "authorized": false, "body": null, "status": status, "mode": if status == 201 { "ok" } else { "status" },
+                "applied": true, "replayed": false,
+            });
+            serde_json::from_value(call).expect("a call")
+        };
+        let (own, other) = (call("/mail/mail/event1", 201), call("/mail/mail/event2", 201));
+        let late = "no answer: timed out after 1000 ms";
+        assert_eq!(explained("no answer: cut off", &[call("/mail/mail/event1", 503)]), [1, 0, 0, 0]);
+        assert_eq!(explained(WORKER_LOST, &[]), [0, 1, 0, 0]);
+        assert_eq!(explained(late, std::slice::from_ref(&own)), [0, 0, 1, 0]);
+        assert_eq!(explained(late, &[other]), [0, 0, 0, 1], "the partner never got it");
+        assert_eq!(explained("no answer: cut off", &[own]), [0, 0, 0, 1], "the partner answered, and nobody was late");
+    }
 }

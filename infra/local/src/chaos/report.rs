@@ -91,8 +91,8 @@ impl ChaosReport<'_> {
                 "unknown surfaced",
                 results.unknown(),
                 format!(
-                    "{} by the partner's answer, {} by a lost processor, {} unexplained; {} had happened",
-                    results.ambiguous, results.lost_workers, results.unexplained, results.happened
+                    "{} by the partner's answer, {} by a lost processor, {} answered too late, {} unexplained; {} had happened",
+                    results.ambiguous, results.lost_workers, results.late, results.unexplained, results.happened
                 ),
             ),
             line("dead", results.dead.values().sum(), listed(&results.dead)),

@@ -41,6 +41,9 @@ pub struct PartnerCall {
     pub applied: bool,
     /// Whether the answer was that of an earlier call with the same key.
     pub replayed: bool,
+    /// How many calls of the integration were not answered yet when it came, itself included.
+    #[serde(default)]
+    pub open: usize,
 }
 
 impl PartnerCall {
@@ -73,6 +76,8 @@ pub(super) struct IncomingCall {
     pub(super) raw: Vec<u8>,
     /// The body, as it is read.
     pub(super) body: Value,
+    /// How many calls of the integration are not answered yet, itself included.
+    pub(super) open: usize,
 }
 
 impl IncomingCall {

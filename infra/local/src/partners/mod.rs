@@ -63,7 +63,8 @@ pub fn serve(
     journal: Journal,
 ) -> Result<JoinHandle<()>> {
     let port = listen_ports::port_of(&listener)?;
-    let partners = Arc::new(StubServer { stub: Mutex::new(PartnerStub::new(known)), told: Notify::new(), journal });
+    let stub = Mutex::new(PartnerStub::new(known));
+    let partners = Arc::new(StubServer { stub, told: Notify::new(), open: Mutex::default(), journal });
     let router = router(partners, control_token, calls_path);
     server::serve(listener, router.layer(middleware::from_fn_with_state(port, foreign_requests::reject)))
 }
@@ -90,6 +91,8 @@ struct StubServer {
     stub: Mutex<PartnerStub>,
     /// The stub was told something.
     told: Notify,
+    /// How many calls of each integration are not answered yet.
+    open: Mutex<BTreeMap<String, usize>>,
     journal: Journal,
 }
 
@@ -107,6 +110,34 @@ impl StubServer {
                 return;
             }
             told.await;
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that is not answered yet. Dropping it says that it is, or that its caller gave up.
+struct OpenCall<'s> {
+    partners: &'s StubServer,
+    integration: &'s str,
+}
+
+impl<'s> OpenCall<'s> {
+    /// Opens a call, and says how many are open with it.
+    fn begin(partners: &'s StubServer, integration: &'s str) -> (Self, usize) {
+        let mut open = partners.open();
+        let count = open.entry(integration.to_owned()).or_default();
+        *count += 1;
+        (OpenCall { partners, integration }, *count)
+    }
+}
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        if let Some(count) = self.partners.open().get_mut(self.integration) {
+            *count -= 1;
         }
     }
 }
@@ -132,8 +163,10 @@ async fn call(State(partners): State<Arc<StubServer>>, request: Request) -> Resp
     let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    let incoming = IncomingCall::new(&parts, &body);
+    let mut incoming = IncomingCall::new(&parts, &body);
     let integration = incoming.integration.clone();
+    let (_open, count) = OpenCall::begin(&partners, &integration);
+    incoming.open = count;
     let answer = {
         let mut stub = partners.stub();
         if let Some(told) = stub.stranger(&incoming.integration) {
@@ -229,7 +262,7 @@ mod tests {
     use axum::http::Method;
 
     use super::*;
-    use crate::aws::Endpoint;
+    use crate::aws::{Endpoint, EndpointResponse};
 
     fn start(journal: &std::path::Path) -> (Endpoint, JoinHandle<()>) {
         let listener = listen_ports::listen(0, "partner stub", "--partners-port").expect("a free port");
@@ -239,27 +272,39 @@ mod tests {
         (stub, serve(listener, "control", "path", known, journal).expect("a stub"))
     }
 
+    async fn send(stub: &Endpoint, method: Method, path: &str, body: &'static str) -> EndpointResponse {
+        stub.send("", method, path, &[("authorization", "Bearer control")], body).await.expect("an answer")
+    }
+
+    /// The log, once it has so many calls.
+    async fn log_of(stub: &Endpoint, calls: usize) -> serde_json::Value {
+        loop {
+            let log = send(stub, Method::GET, "/_control/log", "").await.json().expect("a log");
+            if log.as_array().map(Vec::len) == Some(calls) {
+                return log;
+            }
+        }
+    }
+
     #[tokio::test]
     async fn what_is_held_is_done_and_answered_when_the_stub_is_told_otherwise() {
         let journal = std::env::temp_dir().join(format!("ledgerline-held-{}", std::process::id()));
         let (stub, server) = start(&journal);
-        let control = [("authorization", "Bearer control")];
-        let send = async |method: Method, path: &str, body: &str| {
-            stub.send("", method, path, &control, body).await.expect("an answer")
-        };
-        send(Method::PUT, "/_control/codes", r#"{"mode":"hold"}"#).await;
-        let held = async {
-            let answer = send(Method::POST, "/codes/code/1", "{}").await;
-            (answer.status.as_u16(), send(Method::GET, "/_control/log", "").await.json().expect("a log"))
+        send(&stub, Method::PUT, "/_control/codes", r#"{"mode":"hold"}"#).await;
+        let first = async { send(&stub, Method::POST, "/codes/code/1", "{}").await.status.as_u16() };
+        let second = async {
+            log_of(&stub, 1).await;
+            send(&stub, Method::POST, "/codes/code/2", "{}").await.status.as_u16()
         };
         let release = async {
-            while send(Method::GET, "/_control/log", "").await.json().expect("a log") == json!([]) {}
-            let log = send(Method::GET, "/_control/log", "").await.json().expect("a log");
+            let log = log_of(&stub, 2).await;
             assert_eq!((&log[0]["mode"], &log[0]["applied"]), (&json!("hold"), &json!(true)), "{log}");
-            send(Method::PUT, "/_control/codes", r#"{"mode":"ok"}"#).await;
+            send(&stub, Method::PUT, "/_control/codes", r#"{"mode":"ok"}"#).await;
         };
-        let ((status, log), ()) = tokio::join!(held, release);
-        assert_eq!((status, log.as_array().map(Vec::len)), (200, Some(1)), "{log}");
+        assert_eq!(tokio::join!(first, second, release), (200, 200, ()));
+        send(&stub, Method::POST, "/codes/code/3", "{}").await;
+        let log = log_of(&stub, 3).await;
+        assert_eq!([0, 1, 2].map(|n| log[n]["open"].as_u64()), [Some(1), Some(2), Some(1)], "{log}");
         server.abort();
         std::fs::remove_file(journal).expect("the journal");
     }

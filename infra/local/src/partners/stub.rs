@@ -133,6 +133,7 @@ impl PartnerStub {
             mode: mode.to_owned(),
             applied: effect.applied,
             replayed: effect.replayed,
+            open: incoming.open,
         });
         (&self.log[self.log.len() - 1], answer)
     }
@@ -164,6 +165,7 @@ impl PartnerStub {
             mode: mode.name().to_owned(),
             applied: false,
             replayed: false,
+            open: incoming.open,
         });
         (&self.log[self.log.len() - 1], answer)
     }
