@@ -303,13 +303,22 @@ fn a_bad_version_is_taken_back_by_alarms_that_exist() {
     assert!(shifted.contains(&json!("false")) && shifted.contains(template.at("/Parameters/Rollout/Default")));
 }
 
+/// SQS declines a policy that names another queue than the one whose policy it is.
 #[test]
 fn the_queues_are_reached_by_tls_only() {
     let template = Template::read();
-    let statement = template.at("/Resources/QueuesByTlsOnly/Properties/PolicyDocument/Statement/0");
-    assert_eq!((&statement["Effect"], &statement["Action"]), (&json!("Deny"), &json!("sqs:*")));
-    assert_eq!(statement["Condition"], json!({"Bool": {"aws:SecureTransport": "false"}}));
-    assert_eq!(statement["Resource"], json!(["EventsQueue.Arn", "DeadLettersQueue.Arn"]));
+    let policies = template.resources("AWS::SQS::QueuePolicy");
+    let queues = template.resources("AWS::SQS::Queue");
+    assert_eq!(policies.len(), queues.len());
+    for (queue, _) in queues {
+        let of_it = |policy: &Value| policy["Properties"]["Queues"] == json!([queue]);
+        let (name, policy) = policies.iter().find(|(_, policy)| of_it(policy)).expect("a policy of its own");
+        let statements = policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements");
+        let [statement] = statements.as_slice() else { panic!("{name}: one statement") };
+        assert_eq!((&statement["Effect"], &statement["Action"]), (&json!("Deny"), &json!("sqs:*")), "{name}");
+        assert_eq!(statement["Condition"], json!({"Bool": {"aws:SecureTransport": "false"}}), "{name}");
+        assert_eq!(statement["Resource"], format!("{queue}.Arn"), "{name}");
+    }
 }
 
 /// Every role can be bounded, and every log group be under a key of the team's own.
