@@ -20,7 +20,9 @@ endif
 # By its interpreter: a script of a Python environment starts with the path at which it was installed.
 python := .local/venv/bin/python3
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 $(python) .local/venv/bin/sam
-sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+# A build reads no other parameter.
+sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" \
+  --parameter-overrides Architecture=$(ARCH) $(filter Architecture=%,$(PARAMETERS))
 
 deploy := $(python) infra/deploy/deploy.py
 deploy_args = --stack $(STACK) $(if $(STAGE),--stage $(STAGE)) $(if $(YES),--yes) --ledgerline '$(ledgerline)'

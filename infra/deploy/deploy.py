@@ -31,6 +31,9 @@ from stack import Declined
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "infra/samconfig.toml"
 
+# SAM takes an empty value in quotes alone.
+NOTHING = '""'
+
 DONE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
 
@@ -183,7 +186,7 @@ def create(asked, wanted, template):
     command += ["--template-file", str(template), "--stack-name", asked.stack, "--resolve-s3"]
     command += ["--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
     if wanted:
-        command += ["--parameter-overrides", *(f"{name}={value}" for name, value in wanted.items())]
+        command += ["--parameter-overrides", *(f"{name}={value or NOTHING}" for name, value in wanted.items())]
     if wanted_tags := tags(asked):
         command += ["--tags", *(f"{name}={value}" for name, value in wanted_tags.items())]
     known = change_sets(cloudformation, asked.stack)

@@ -9,8 +9,9 @@ use crate::cloud::binary;
 use crate::fixtures::root;
 
 /// The files of tests, each with the tools that it needs: checkov's bring AWS's tables of actions.
-const FILES: [(&str, Requirements); 6] = [
+const FILES: [(&str, Requirements); 7] = [
     ("test_adopt", RUN),
+    ("test_deploy", RUN),
     ("test_pin", RUN),
     ("test_policies", CHECK),
     ("test_refill", RUN),
@@ -34,6 +35,12 @@ async fn run(file: &str) {
 #[ignore = "needs the tools of the local cloud: make test"]
 async fn what_an_earlier_stack_left_is_adopted() {
     run("test_adopt").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the tools of the local cloud: make test"]
+async fn what_a_deploy_is_told_reaches_aws() {
+    run("test_deploy").await;
 }
 
 #[tokio::test]
