@@ -114,20 +114,36 @@ def check_first(state, wanted):
 
 def flows(asked):
     """What a change of the flows makes happen again, compared with those that are deployed."""
-    with look.deployed_flows(asked.stack) as folder:
-        if folder is None:
-            return
-        compared = ledgerline(asked, "flows", "diff", f"{folder}/", "infra/flows", capture_output=True, text=True)
-    if compared.returncode not in (0, 3):
-        print(f"  ! the deployed flows cannot be compared: {compared.stderr.strip()}")
+    try:
+        compared = compared_flows(asked)
+    except look.Unreadable as why:
+        meant(asked, f"the deployed flows cannot be compared, and an effect could happen again or be forgotten: {why}")
+        return
+    if compared is None:
         return
     print("  The flows, compared with those that are deployed:")
     print("".join(f"    {line}\n" for line in compared.stdout.splitlines()), end="")
     if compared.returncode == 3:
-        if not terminal(asked) and not asked.risky:
-            raise Declined("an effect can happen again or be forgotten (above). If that is meant: make deploy RISKY=1")
-        if not agreed(asked, "An effect can happen again or be forgotten (above). Is that meant?"):
-            raise Declined("you did not say yes")
+        meant(asked, "an effect can happen again or be forgotten (above)")
+
+
+def compared_flows(asked):
+    """What `flows diff` says, or nothing where no flows are deployed."""
+    with look.deployed_flows(asked.stack) as folder:
+        if folder is None:
+            return None
+        compared = ledgerline(asked, "flows", "diff", f"{folder}/", "infra/flows", capture_output=True, text=True)
+    if compared.returncode not in (0, 3):
+        raise look.Unreadable(compared.stderr.strip())
+    return compared
+
+
+def meant(asked, what):
+    """Goes on where somebody says that it is meant."""
+    if not terminal(asked) and not asked.risky:
+        raise Declined(f"{what}. If that is meant: make deploy RISKY=1")
+    if not agreed(asked, f"{what[0].upper()}{what[1:]}. Is that meant?"):
+        raise Declined("you did not say yes")
 
 
 def missing_secrets(asked):
@@ -161,6 +177,8 @@ def run(asked):
         stacks.keep(asked.stack)
         ledgerline(asked, "--stack", asked.stack, "deploying")
         execute(asked.stack, made)
+        if change_set.begins_schedules(changes):
+            ledgerline(asked, "--stack", asked.stack, "deploying")
     tell(asked)
 
 
@@ -269,6 +287,7 @@ def destroy(asked):
     print(f"The stack {asked.stack} goes: functions, API, alarms, dashboards, logs, and the events queue with what is on it.")
     print("This stays, and `make adopt` makes a new stack around it:")
     print("".join(f"  {logical_id:<18} {name}\n" for logical_id, name in kept.items()), end="")
+    print(f"So do the versions of the layer {asked.stack}-flows, and the secrets.")
     if terminal(asked):
         if input("Type the stack's name to delete it: ").strip() != asked.stack:
             raise Declined("you did not type the stack's name")

@@ -50,6 +50,7 @@ class Place:
         described = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
         self.outputs = {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", [])}
         self.parameters = {each["ParameterKey"]: each["ParameterValue"] for each in described.get("Parameters", [])}
+        self.deployed_at = described.get("LastUpdatedTime") or described["CreationTime"]
         # The local cloud's own gateway stands in for API Gateway.
         self.url = os.environ["LEDGERLINE_URL"] if local else self.outputs["Url"]
 

@@ -9,7 +9,7 @@ use crate::cloud::binary;
 use crate::fixtures::root;
 
 /// The files of tests, each with the tools that it needs: checkov's bring AWS's tables of actions.
-const FILES: [(&str, Requirements); 7] = [
+const FILES: [(&str, Requirements); 8] = [
     ("test_adopt", RUN),
     ("test_deploy", RUN),
     ("test_pin", RUN),
@@ -17,6 +17,7 @@ const FILES: [(&str, Requirements); 7] = [
     ("test_refill", RUN),
     ("test_terminal", RUN),
     ("test_unasked", RUN),
+    ("test_verify", RUN),
 ];
 
 async fn run(file: &str) {
@@ -71,6 +72,12 @@ async fn without_a_region_or_credentials_each_script_says_what_to_set() {
 #[ignore = "needs the tools of the local cloud: make test"]
 async fn a_restored_ledger_gets_the_rows_that_it_forgot() {
     run("test_refill").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the tools of the local cloud: make test"]
+async fn a_verification_judges_a_new_stack_and_no_other() {
+    run("test_verify").await;
 }
 
 #[test]

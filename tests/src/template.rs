@@ -158,6 +158,8 @@ fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
         assert!(properties.get("TableName").or(properties.get("QueueName")).is_none(), "{name} takes any name's place");
     }
     let all = template.at("/Resources").as_object().expect("resources").iter();
+    // Its versions are numbered: none is in the way of another.
+    assert_eq!(*template.at("/Resources/FlowsLayer/Properties/RetentionPolicy"), "Retain", "a roll back runs an older one");
     let retained =
         all.filter(|(_, resource)| resource["DeletionPolicy"].as_str().is_some_and(|policy| policy != "Delete"));
     assert_eq!(retained.count(), kept.len());

@@ -68,9 +68,16 @@ const NEEDED: &[Needed] = &[
     },
     Needed {
         kind: "AWS::Serverless::LayerVersion",
-        actions: "lambda:PublishLayerVersion lambda:DeleteLayerVersion lambda:GetLayerVersion",
+        actions: "lambda:PublishLayerVersion lambda:DeleteLayerVersion",
         on: &["lambda:*:*:layer:{stack}"],
     },
+    Needed {
+        // Who gives a function a layer must be able to read it, be it ours, a database of places or a vendor's extension.
+        kind: "AWS::Serverless::Function",
+        actions: "lambda:GetLayerVersion",
+        on: &["lambda:*:*:layer:*:*"],
+    },
+    Needed { kind: "AWS::Serverless::LayerVersion", actions: "lambda:ListLayerVersions", on: &["*"] },
     Needed {
         kind: "AWS::Serverless::HttpApi",
         actions: "apigateway:GET apigateway:POST apigateway:PUT apigateway:PATCH apigateway:DELETE apigateway:TagResource \
@@ -301,10 +308,14 @@ const VERIFICATION: &[Needed] = &[
     Needed { kind: "verify", actions: "logs:FilterLogEvents", on: &["logs:*:*:log-group:/ledgerline/{stack}"] },
     Needed { kind: "verify", actions: "logs:DeleteLogGroup", on: &["logs:*:*:log-group:/aws/lambda/{verify}"] },
     Needed { kind: "verify", actions: "cloudwatch:GetDashboard", on: &["cloudwatch::*:dashboard/{stack}"] },
-    Needed { kind: "verify", actions: "cloudformation:DescribeStacks", on: &["cloudformation:*:*:stack/{stack}"] },
     Needed {
         kind: "verify",
-        actions: "cloudwatch:DescribeAlarms cloudwatch:ListDashboards lambda:CreateEventSourceMapping sqs:ListQueues",
+        actions: "cloudformation:DescribeStacks cloudformation:ListStackResources",
+        on: &["cloudformation:*:*:stack/{stack}"],
+    },
+    Needed {
+        kind: "verify",
+        actions: "cloudwatch:DescribeAlarms lambda:CreateEventSourceMapping sqs:ListQueues",
         on: &["*"],
     },
 ];
