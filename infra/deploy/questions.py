@@ -384,7 +384,7 @@ def dashboards(place, scratch):
     for name in names:
         assert json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])["widgets"], f"{name} is empty"
     # As CloudWatch asks a custom widget.
-    shown = {"page": "overview", "widgetContext": {"dashboardName": f"{place.stack}-view", "params": {"page": "overview"}}}
+    shown = {"page": "overview", "widgetContext": {"dashboardName": f"{place.stack}-{place.region}-view", "params": {"page": "overview"}}}
     answer = boto3.client("lambda").invoke(FunctionName=f"{place.stack}-console", Payload=json.dumps(shown))
     page = answer["Payload"].read().decode()
     assert "FunctionError" not in answer and "<" in page, page[:200]

@@ -159,7 +159,11 @@ fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
     }
     let all = template.at("/Resources").as_object().expect("resources").iter();
     // Its versions are numbered: none is in the way of another.
-    assert_eq!(*template.at("/Resources/FlowsLayer/Properties/RetentionPolicy"), "Retain", "a roll back runs an older one");
+    assert_eq!(
+        *template.at("/Resources/FlowsLayer/Properties/RetentionPolicy"),
+        "Retain",
+        "a roll back runs an older one"
+    );
     let retained =
         all.filter(|(_, resource)| resource["DeletionPolicy"].as_str().is_some_and(|policy| policy != "Delete"));
     assert_eq!(retained.count(), kept.len());
@@ -174,6 +178,7 @@ fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
 #[test]
 fn every_name_is_the_stacks_own() {
     let template = Template::read();
+    let text = std::fs::read_to_string(root().join("infra/template.yaml")).expect("the template is there");
     let names = ["Name", "FunctionName", "LayerName", "QueueName", "DashboardName", "AlarmName", "LogGroupName"];
     for (id, resource) in template.at("/Resources").as_object().expect("resources") {
         // An alias is known by its function.
@@ -182,6 +187,11 @@ fn every_name_is_the_stacks_own() {
             let name = name.to_string();
             assert!(name.contains("${AWS::StackName}") || name == "\"AWS::StackName\"", "{id}: {name}");
         }
+    }
+    for (id, dashboard) in template.resources("AWS::CloudWatch::Dashboard") {
+        let name = dashboard["Properties"]["DashboardName"].as_str().expect("a name");
+        assert!(name.contains("${AWS::Region}"), "{id}: the dashboards of all regions share their names");
+        assert!(text.matches(&format!("dashboard/{name}\n")).count() > 0, "{id}: nobody may look at {name}");
     }
     for function in ["IntakeFunction", "ProcessorFunction"] {
         let prefix = format!("/Resources/{function}/Properties/Environment/Variables/SECRETS_PREFIX");
@@ -233,12 +243,15 @@ fn no_role_has_a_wildcard() {
     assert_eq!(roles.len(), template.resources("AWS::Serverless::Function").len() + 1, "and CodeDeploy's");
     for (name, role) in roles {
         for policy in role["Properties"]["Policies"].as_array().expect("policies") {
+            // Of one that is there on a condition, what it is then.
+            let policy = if policy.is_array() { &policy[1] } else { policy };
             for statement in policy["PolicyDocument"]["Statement"].as_array().expect("statements") {
                 assert!(!statement["Action"].to_string().contains('*'), "{name}: {statement}");
-                // CloudWatch knows no resource for its numbers, and CodeDeploy has to see whichever alarm it is told.
-                let of_cloudwatch = ["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"];
-                let seen = of_cloudwatch.iter().any(|action| statement["Action"] == *action);
-                assert!(seen || statement["Resource"] != "*", "{name}: {statement}");
+                // CloudWatch knows no resource for its numbers, CodeDeploy has to see whichever alarm it is told, and
+                // X-Ray knows no resource for traces.
+                let traces = json!(["xray:PutTraceSegments", "xray:PutTelemetryRecords"]);
+                let of_none = [json!("cloudwatch:GetMetricData"), json!("cloudwatch:DescribeAlarms"), traces];
+                assert!(of_none.contains(&statement["Action"]) || statement["Resource"] != "*", "{name}: {statement}");
             }
         }
     }
