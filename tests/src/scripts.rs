@@ -9,7 +9,7 @@ use crate::cloud::binary;
 use crate::fixtures::root;
 
 /// The files of tests, each with the tools that it needs: checkov's bring AWS's tables of actions.
-const FILES: [(&str, Requirements); 8] = [
+const FILES: [(&str, Requirements); 9] = [
     ("test_adopt", RUN),
     ("test_deploy", RUN),
     ("test_pin", RUN),
@@ -17,6 +17,7 @@ const FILES: [(&str, Requirements); 8] = [
     ("test_refill", RUN),
     ("test_terminal", RUN),
     ("test_unasked", RUN),
+    ("test_unused", RUN),
     ("test_verify", RUN),
 ];
 
@@ -54,6 +55,12 @@ async fn versions_are_published_exactly_when_lambda_has_something_to_publish() {
 #[ignore = "needs the tools of the local cloud: make test"]
 async fn the_deployers_policies_allow_what_the_scripts_call() {
     run("test_policies").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the tools of the local cloud: make test"]
+async fn the_deployers_policies_allow_nothing_that_nobody_calls() {
+    run("test_unused").await;
 }
 
 #[tokio::test]
