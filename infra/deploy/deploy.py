@@ -98,7 +98,7 @@ def before(asked):
     look.quotas(asked.stack, wanted)
     stacks.check(asked.stack, asked.fresh)
     flows(asked)
-    missing_secrets(asked)
+    missing_secrets(asked, wanted)
     if not agreed(asked, "Build and go on?"):
         raise Declined("you did not say yes")
 
@@ -146,15 +146,16 @@ def meant(asked, what):
         raise Declined("you did not say yes")
 
 
-def missing_secrets(asked):
+def missing_secrets(asked, wanted):
     """Names whose secret is not there yet, and offers to put each."""
+    key = look.current(asked.stack, wanted, "SecretsKeyArn")
     for owner in look.owners_without_secret(asked.stack):
         print(f"  ! there is no secret of {owner} yet")
         if terminal(asked) and input("    Put it now? Leave it out if it needs none. [y/N] ").strip().lower() == "y":
-            generate = []
+            options = ["--key", key] if key else []
             if owner.startswith("sources/") and input("    Make a random one? [y/N] ").strip().lower() == "y":
-                generate = ["--generate"]
-            ledgerline(asked, "--stack", asked.stack, "secrets", "set", owner, *generate)
+                options += ["--generate"]
+            ledgerline(asked, "--stack", asked.stack, "secrets", "set", owner, *options)
 
 
 # ── The deploy ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -205,6 +205,20 @@ class Before(unittest.TestCase):
         shown, code = at_a_terminal(script(account(None), "before"), ("Which stage", "staging"))
         self.assertEqual((code, "make deploy STAGE=staging" in shown), (1, True), shown)
 
+    def test_a_secret_is_put_under_the_key_that_the_stack_has_or_gets(self):
+        key = "arn:aws:kms:us-east-1:123456789012:key/one"
+        typed = [("Put it now?", "y"), ("Make a random one?", "n")]
+        for kept, named in (({"SecretsKeyArn": key}, []), ({}, [f"SecretsKeyArn={key}"])):
+            aws = account()
+            described = [{"ParameterKey": name, "ParameterValue": value} for name, value in kept.items()]
+            aws.answers["cloudformation.describe_stacks"]["Stacks"][0]["Parameters"] = described
+            aws.answers["ssm.get_parameters_by_path"] = {"Parameters": []}
+            one = unittest.mock.patch.object(look, "names", lambda file: ["web-forms"] if file == "sources.yaml" else [])
+            with one:
+                shown, code = at_a_terminal(script(aws, "before", *named), *typed, ("Build and go on?", "y"))
+            self.assertIn(f"CALLED --stack a secrets set sources/web-forms --key {key}", shown)
+            self.assertEqual(code, 0, shown)
+
     def test_an_existing_stack_is_told_its_quotas(self):
         shown, code = without_terminal(script(account(), "before"))
         self.assertEqual(code, 0, shown)
@@ -218,7 +232,7 @@ class Before(unittest.TestCase):
             yield "deployed"
 
         compared = lambda *_, **__: subprocess.CompletedProcess([], 3, "DONE AGAIN\n", "")
-        work = lambda *more: script(account(), "before", *more, ledgerline=compared, missing_secrets=lambda _: None)
+        work = lambda *more: script(account(), "before", *more, ledgerline=compared, missing_secrets=lambda *_: None)
         with unittest.mock.patch.object(look, "deployed_flows", folder):
             asked = ("Is that meant? [y/N]", "n")
             shown, code = at_a_terminal(work(), asked)
