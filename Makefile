@@ -157,7 +157,7 @@ release: ## Zips of functions, command, template, SBOM and checksums, which need
 
 trial: ## Deploy a package to the local cloud without cargo, and call each function (PACKAGE=<folder of a release, or .aws-sam/build>)
 	cargo build --workspace --bins
-	$(local) exec --clouds 1 -- $(CURDIR)/$(python) infra/release/trial.py $(or $(PACKAGE),.aws-sam/build)
+	$(local) exec --clouds 1 -- "$(CURDIR)/$(python)" infra/release/trial.py "$(or $(PACKAGE),.aws-sam/build)"
 
 twice: ## Release twice, in two folders, and compare the bytes (ARCH=x86_64, ONLY=command)
 	@$(local) tools --deploy
