@@ -163,8 +163,8 @@ twice: ## Release twice, in two folders, and compare the bytes (ARCH=x86_64, ONL
 	@$(local) tools --deploy
 	@PATH="$(CURDIR)/.local/venv/bin:$$PATH" $(python) infra/release/twice.py --arch $(ARCH) $(if $(ONLY),--only $(ONLY))
 
-verify: ## Ask AWS whether it does what Ledgerline leans on (STACK=<a deployed one>); without STACK, ask the local cloud
-ifeq ($(origin STACK),file)
+verify: ## Ask AWS whether it does what Ledgerline leans on (STACK=<a deployed one>, or STAGE); without, ask the local cloud
+ifeq ($(origin STACK)$(STAGE),file)
 	cargo build --workspace --all-targets
 	$(local) verify
 else

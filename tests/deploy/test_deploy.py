@@ -49,6 +49,12 @@ class Parameters(unittest.TestCase):
         (build,) = [words for words in commands if "build" in words and "--template-file" in words]
         self.assertEqual(read_by_sam(build), {"Architecture": "x86_64"})
 
+    def test_a_stage_is_verified_and_not_the_local_cloud(self):
+        verified = lambda *variables: [" ".join(words) for words in told_by_make("verify", *variables)][-1]
+        self.assertTrue(verified("STAGE=staging").endswith("verify.py --stack ledgerline-staging"))
+        self.assertTrue(verified("STACK=a").endswith("verify.py --stack a"))
+        self.assertNotIn("verify.py", verified())
+
     def created(self, wanted):
         """The command of SAM that makes the change set."""
         asked = types.SimpleNamespace(stack="a", tags="")
