@@ -158,6 +158,7 @@ Built from {commit} by {rustc}. The SAM CLI and AWS credentials are all that you
     # write your sources, integrations and flows into flows/, then
     ./ledgerline flows check flows
     ./ledgerline secrets set sources/<source>
+    ./ledgerline deploying                 # holds back the alarms that a deploy disturbs
     sam deploy
 
 Change the word behind `PARAMETERS:` in template.yaml whenever you change parameters alone: SAM publishes no version for that.

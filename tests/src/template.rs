@@ -257,6 +257,25 @@ fn no_role_has_a_wildcard() {
     }
 }
 
+/// Beside the calls of functions that the end-to-end tests compare with their roles, what is not compared is named.
+#[test]
+fn what_no_call_is_compared_with_is_named() {
+    let (template, mut all) = (Template::read(), BTreeSet::from(["RolloutRole".to_owned()]));
+    for (_, role) in template.resources("AWS::IAM::Role") {
+        let attached = role["Properties"]["ManagedPolicyArns"].as_array().into_iter().flatten();
+        all.extend(attached.filter_map(|arn| arn[1].as_str()?.rsplit('/').next().map(str::to_owned)));
+    }
+    let policies = template.resources("AWS::IAM::Policy").into_iter();
+    // Of the team's functions the local cloud has some.
+    all.extend(policies.filter(|(_, policy)| policy["Condition"] != "InvokesFunctions").map(|(id, _)| id.clone()));
+    let text = std::fs::read_to_string(root().join("infra/local/permissions.yaml")).expect("the file is there");
+    let named = text.lines().take_while(|line| line.starts_with('#')).collect::<String>();
+    for id in &all {
+        assert!(named.contains(id), "infra/local/permissions.yaml does not name {id}");
+    }
+    assert_eq!(all.len(), 8, "{all:?}");
+}
+
 /// A value that no function could work with is declined by CloudFormation, before anything is changed.
 #[test]
 fn every_parameter_says_what_it_takes() {
