@@ -45,6 +45,8 @@ ELSEWHERE = {
         "dynamodb:GetItem": "the contract suite",
         "dynamodb:Query": "the contract suite",
         "dynamodb:UpdateItem": "the contract suite",
+        "iam:PassRole": "Lambda, of whoever gives a function a role",
+        "sqs:ChangeMessageVisibility": "the contract suite",
     },
 }
 

@@ -284,15 +284,14 @@ const VERIFICATION: &[Needed] = &[
     },
     Needed {
         kind: "verify",
-        actions: "sqs:CreateQueue sqs:DeleteQueue sqs:GetQueueAttributes sqs:SetQueueAttributes sqs:GetQueueUrl \
-                  sqs:SendMessage sqs:ReceiveMessage sqs:DeleteMessage sqs:ChangeMessageVisibility \
-                  sqs:StartMessageMoveTask",
+        actions: "sqs:CreateQueue sqs:DeleteQueue sqs:GetQueueAttributes sqs:SendMessage sqs:ReceiveMessage \
+                  sqs:DeleteMessage sqs:ChangeMessageVisibility sqs:StartMessageMoveTask",
         on: &["sqs:*:*:{verify}"],
     },
     Needed {
         kind: "verify",
-        actions: "lambda:CreateFunction lambda:DeleteFunction lambda:GetFunction lambda:GetFunctionConfiguration \
-                  lambda:UpdateFunctionCode lambda:PublishVersion lambda:*Alias lambda:AddPermission lambda:InvokeFunction",
+        actions: "lambda:CreateFunction lambda:DeleteFunction lambda:GetFunction lambda:UpdateFunctionCode \
+                  lambda:PublishVersion lambda:CreateAlias lambda:UpdateAlias lambda:AddPermission lambda:InvokeFunction",
         on: &["lambda:*:*:function:{verify}"],
     },
     Needed { kind: "verify", actions: "lambda:InvokeFunction", on: &["lambda:*:*:function:{stack}"] },
@@ -303,12 +302,12 @@ const VERIFICATION: &[Needed] = &[
     },
     Needed {
         kind: "verify",
-        actions: "iam:CreateRole iam:DeleteRole iam:GetRole iam:PutRolePolicy iam:DeleteRolePolicy",
+        actions: "iam:CreateRole iam:DeleteRole iam:PutRolePolicy iam:DeleteRolePolicy",
         on: &["iam::*:role/{verify}"],
     },
     Needed {
         kind: "verify",
-        actions: "apigateway:POST apigateway:DELETE apigateway:GET",
+        actions: "apigateway:POST apigateway:DELETE",
         on: &["apigateway:*::/apis", "apigateway:*::/apis/*"],
     },
     Needed {
