@@ -20,7 +20,9 @@ endif
 # By its interpreter: a script of a Python environment starts with the path at which it was installed.
 python := .local/venv/bin/python3
 sam := PATH="$(CURDIR)/.local/venv/bin:$$PATH" SAM_CLI_TELEMETRY=0 $(python) .local/venv/bin/sam
-sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+# A build reads no other parameter.
+sam_args = --config-file "$(CURDIR)/infra/samconfig.toml" \
+  --parameter-overrides Architecture=$(ARCH) $(filter Architecture=%,$(PARAMETERS))
 
 deploy := $(python) infra/deploy/deploy.py
 deploy_args = --stack $(STACK) $(if $(STAGE),--stage $(STAGE)) $(if $(YES),--yes) --ledgerline '$(ledgerline)'
@@ -155,14 +157,14 @@ release: ## Zips of functions, command, template, SBOM and checksums, which need
 
 trial: ## Deploy a package to the local cloud without cargo, and call each function (PACKAGE=<folder of a release, or .aws-sam/build>)
 	cargo build --workspace --bins
-	$(local) exec --clouds 1 -- $(CURDIR)/$(python) infra/release/trial.py $(or $(PACKAGE),.aws-sam/build)
+	$(local) exec --clouds 1 -- "$(CURDIR)/$(python)" infra/release/trial.py "$(or $(PACKAGE),.aws-sam/build)"
 
 twice: ## Release twice, in two folders, and compare the bytes (ARCH=x86_64, ONLY=command)
 	@$(local) tools --deploy
 	@PATH="$(CURDIR)/.local/venv/bin:$$PATH" $(python) infra/release/twice.py --arch $(ARCH) $(if $(ONLY),--only $(ONLY))
 
-verify: ## Ask AWS whether it does what Ledgerline leans on (STACK=<a deployed one>); without STACK, ask the local cloud
-ifeq ($(origin STACK),file)
+verify: ## Ask AWS whether it does what Ledgerline leans on (STACK=<a deployed one>, or STAGE); without, ask the local cloud
+ifeq ($(origin STACK)$(STAGE),file)
 	cargo build --workspace --all-targets
 	$(local) verify
 else

@@ -53,6 +53,15 @@ def words(changes):
     return "\n".join(lines) or "No resource is changed."
 
 
+# The alarms that take silence for trouble, and are made together with the schedules that they listen to.
+LISTENERS = ("ScheduleNotRun", "WakeNotRun")
+
+
+def begins_schedules(changes):
+    """Whether schedules begin by it, which have not run when it ends."""
+    return any(change["Action"] == "Add" and change["LogicalResourceId"] in LISTENERS for change in changes)
+
+
 def dangers(changes):
     """What would be lost or begin anew. Versions of functions and layers come and go with each deploy."""
     found = []
@@ -107,6 +116,11 @@ def removal(stack, kept):
             yield f"aws dynamodb delete-table --table-name {name}"
         else:
             yield f"aws sqs delete-queue --queue-url {name}"
+    layer = f"--layer-name {stack}-flows"
+    yield (
+        f"aws lambda list-layer-versions {layer} --query 'LayerVersions[].[Version]' --output text"
+        f" | xargs -n 1 aws lambda delete-layer-version {layer} --version-number"
+    )
     yield (
         f"aws ssm get-parameters-by-path --path /{stack} --recursive --query 'Parameters[].[Name]' --output text"
         " | xargs -n 10 aws ssm delete-parameters --names"

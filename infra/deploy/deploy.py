@@ -31,6 +31,9 @@ from stack import Declined
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "infra/samconfig.toml"
 
+# SAM takes an empty value in quotes alone.
+NOTHING = '""'
+
 DONE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
 
@@ -95,7 +98,7 @@ def before(asked):
     look.quotas(asked.stack, wanted)
     stacks.check(asked.stack, asked.fresh)
     flows(asked)
-    missing_secrets(asked)
+    missing_secrets(asked, wanted)
     if not agreed(asked, "Build and go on?"):
         raise Declined("you did not say yes")
 
@@ -111,31 +114,48 @@ def check_first(state, wanted):
 
 def flows(asked):
     """What a change of the flows makes happen again, compared with those that are deployed."""
-    with look.deployed_flows(asked.stack) as folder:
-        if folder is None:
-            return
-        compared = ledgerline(asked, "flows", "diff", f"{folder}/", "infra/flows", capture_output=True, text=True)
-    if compared.returncode not in (0, 3):
-        print(f"  ! the deployed flows cannot be compared: {compared.stderr.strip()}")
+    try:
+        compared = compared_flows(asked)
+    except look.Unreadable as why:
+        meant(asked, f"the deployed flows cannot be compared, and an effect could happen again or be forgotten: {why}")
+        return
+    if compared is None:
         return
     print("  The flows, compared with those that are deployed:")
     print("".join(f"    {line}\n" for line in compared.stdout.splitlines()), end="")
     if compared.returncode == 3:
-        if not terminal(asked) and not asked.risky:
-            raise Declined("an effect can happen again or be forgotten (above). If that is meant: make deploy RISKY=1")
-        if not agreed(asked, "An effect can happen again or be forgotten (above). Is that meant?"):
-            raise Declined("you did not say yes")
+        meant(asked, "an effect can happen again or be forgotten (above)")
 
 
-def missing_secrets(asked):
+def compared_flows(asked):
+    """What `flows diff` says, or nothing where no flows are deployed."""
+    with look.deployed_flows(asked.stack) as folder:
+        if folder is None:
+            return None
+        compared = ledgerline(asked, "flows", "diff", f"{folder}/", "infra/flows", capture_output=True, text=True)
+    if compared.returncode not in (0, 3):
+        raise look.Unreadable(compared.stderr.strip())
+    return compared
+
+
+def meant(asked, what):
+    """Goes on where somebody says that it is meant."""
+    if not terminal(asked) and not asked.risky:
+        raise Declined(f"{what}. If that is meant: make deploy RISKY=1")
+    if not agreed(asked, f"{what[0].upper()}{what[1:]}. Is that meant?"):
+        raise Declined("you did not say yes")
+
+
+def missing_secrets(asked, wanted):
     """Names whose secret is not there yet, and offers to put each."""
+    key = look.current(asked.stack, wanted, "SecretsKeyArn")
     for owner in look.owners_without_secret(asked.stack):
         print(f"  ! there is no secret of {owner} yet")
         if terminal(asked) and input("    Put it now? Leave it out if it needs none. [y/N] ").strip().lower() == "y":
-            generate = []
+            options = ["--key", key] if key else []
             if owner.startswith("sources/") and input("    Make a random one? [y/N] ").strip().lower() == "y":
-                generate = ["--generate"]
-            ledgerline(asked, "--stack", asked.stack, "secrets", "set", owner, *generate)
+                options += ["--generate"]
+            ledgerline(asked, "--stack", asked.stack, "secrets", "set", owner, *options)
 
 
 # ── The deploy ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,6 +178,8 @@ def run(asked):
         stacks.keep(asked.stack)
         ledgerline(asked, "--stack", asked.stack, "deploying")
         execute(asked.stack, made)
+        if change_set.begins_schedules(changes):
+            ledgerline(asked, "--stack", asked.stack, "deploying")
     tell(asked)
 
 
@@ -183,7 +205,7 @@ def create(asked, wanted, template):
     command += ["--template-file", str(template), "--stack-name", asked.stack, "--resolve-s3"]
     command += ["--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
     if wanted:
-        command += ["--parameter-overrides", *(f"{name}={value}" for name, value in wanted.items())]
+        command += ["--parameter-overrides", *(f"{name}={value or NOTHING}" for name, value in wanted.items())]
     if wanted_tags := tags(asked):
         command += ["--tags", *(f"{name}={value}" for name, value in wanted_tags.items())]
     known = change_sets(cloudformation, asked.stack)
@@ -266,6 +288,7 @@ def destroy(asked):
     print(f"The stack {asked.stack} goes: functions, API, alarms, dashboards, logs, and the events queue with what is on it.")
     print("This stays, and `make adopt` makes a new stack around it:")
     print("".join(f"  {logical_id:<18} {name}\n" for logical_id, name in kept.items()), end="")
+    print(f"So do the versions of the layer {asked.stack}-flows, and the secrets.")
     if terminal(asked):
         if input("Type the stack's name to delete it: ").strip() != asked.stack:
             raise Declined("you did not type the stack's name")

@@ -98,25 +98,39 @@ def current(stack, wanted, name):
     return known.get(name, yaml_parse(TEMPLATE.read_text())["Parameters"][name]["Default"])
 
 
+class Unreadable(Exception):
+    """There are deployed flows, and they cannot be read, for this reason."""
+
+
 @contextlib.contextmanager
 def deployed_flows(stack):
-    """A folder with the flows that the stack runs, or nothing where there are none to read."""
-    aws = boto3.client("lambda")
-    try:
-        live = aws.get_function_configuration(FunctionName=f"{stack}-processor", Qualifier=LIVE)
-        layers = live.get("Layers", [])
-        arn = next(layer["Arn"] for layer in layers if f":layer:{stack}-flows:" in layer["Arn"])
-        package = urllib.request.urlopen(aws.get_layer_version_by_arn(Arn=arn)["Content"]["Location"], timeout=30).read()
-    except aws.exceptions.ResourceNotFoundException:
-        yield None  # no stack, or one without aliases
-        return
-    except (ClientError, StopIteration, OSError) as error:
-        mind(f"the deployed flows cannot be read, so that nobody says what a change of them does: {error}")
+    """A folder with the flows that the stack runs, or nothing where there is no stack yet, or one without aliases."""
+    package = flows_package(stack)
+    if package is None:
         yield None
         return
     with tempfile.TemporaryDirectory() as folder:
         zipfile.ZipFile(io.BytesIO(package)).extractall(folder)
         yield folder
+
+
+def flows_package(stack):
+    """The layer that the live version of the processor reads its flows from, as a zip."""
+    aws = boto3.client("lambda")
+    try:
+        live = aws.get_function_configuration(FunctionName=f"{stack}-processor", Qualifier=LIVE)
+    except aws.exceptions.ResourceNotFoundException:
+        return None
+    except ClientError as error:
+        raise Unreadable(error) from error
+    layers = [layer["Arn"] for layer in live.get("Layers", []) if f":layer:{stack}-flows:" in layer["Arn"]]
+    if not layers:
+        raise Unreadable(f"{stack}-processor has no layer {stack}-flows")
+    try:
+        found = aws.get_layer_version_by_arn(Arn=layers[0])
+        return urllib.request.urlopen(found["Content"]["Location"], timeout=30).read()
+    except (ClientError, OSError) as error:
+        raise Unreadable(error) from error
 
 
 def owners_without_secret(stack):

@@ -13,7 +13,7 @@ import boto3
 from botocore.exceptions import ClientError
 from samcli.yamlhelper import yaml_parse
 
-from look import FLOWS
+from look import FLOWS, mind
 
 TYPE = "ledgerline.smoke"
 BODY = f'{{"type":"{TYPE}"}}'
@@ -22,17 +22,26 @@ RIGHT = (422, "urn:ledgerline:problem:unknown-type")
 
 def request(stack, url):
     """The URL and the headers, signed by a secret of the first source that has one; `None` where there is none."""
-    sources = yaml_parse((FLOWS / "sources.yaml").read_text())
-    for source in (name for name, entry in sources.items() if entry.get("scheme") == "standard-webhooks"):
+    for source in sources():
         try:
             path = f"/{stack}/sources/{source}"
             found = boto3.client("ssm").get_parameters_by_path(Path=path, WithDecryption=True)["Parameters"]
         except ClientError:
             continue
         if found:
-            headers = {"content-type": "application/json", **signed(found[-1]["Value"])}
+            try:
+                headers = {"content-type": "application/json", **signed(found[-1]["Value"])}
+            except ValueError:
+                mind(f"a secret of sources/{source} is no whsec_<base64>: put it anew, or no delivery of it is believed")
+                continue
             return f"{url}/v1/events/{source}/{TYPE}", headers
     return None
+
+
+def sources():
+    """The sources whose requests are signed in this way."""
+    entries = yaml_parse((FLOWS / "sources.yaml").read_text()) or {}
+    return (name for name, entry in entries.items() if entry.get("scheme") == "standard-webhooks")
 
 
 def signed(secret):

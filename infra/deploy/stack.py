@@ -23,6 +23,7 @@ import hashlib
 import json
 import pathlib
 import re
+import secrets
 import sys
 
 import boto3
@@ -194,7 +195,10 @@ def adopt(stack, named, yes):
     """Makes a stack of what an earlier one left."""
     state = state_of(stack)
     if state not in (None, *EMPTY):
-        raise Declined(f"there is a stack {stack} already ({state}): only a stack that is not there yet can adopt")
+        raise Declined(
+            f"there is a stack {stack} already ({state}): only a stack that is not there yet can adopt. If it is what an\n"
+            f"adoption that failed left, `make destroy STACK={stack}` takes it away and keeps tables and queue; then adopt again"
+        )
     check(stack, fresh=True)
     parameters = yaml_parse(TEMPLATE.read_text())["Parameters"]
     adopted = chosen(stack, {name: value for name, value in named.items() if name not in parameters})
@@ -209,16 +213,28 @@ def adopt(stack, named, yes):
     cloudformation = boto3.client("cloudformation")
     change = cloudformation.create_change_set(
         StackName=stack,
-        ChangeSetName="adopt",
+        # One that failed keeps its name.
+        ChangeSetName=f"adopt-{secrets.token_hex(4)}",
         ChangeSetType="IMPORT",
         TemplateBody=template,
         Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in values.items()],
         ResourcesToImport=[identified(*each) for each in adopted.items()],
     )
-    cloudformation.get_waiter("change_set_create_complete").wait(ChangeSetName=change["Id"])
+    await_change_set(cloudformation, change["Id"])
     cloudformation.execute_change_set(ChangeSetName=change["Id"])
     cloudformation.get_waiter("stack_import_complete").wait(StackName=stack)
     print(f"The stack {stack} has them. Now deploy the rest: make deploy STACK={stack}")
+
+
+def await_change_set(cloudformation, change_set):
+    """Waits until a change set can be executed. One that failed is taken away, and says why."""
+    try:
+        cloudformation.get_waiter("change_set_create_complete").wait(ChangeSetName=change_set)
+    except WaiterError as error:
+        described = cloudformation.describe_change_set(ChangeSetName=change_set)
+        cloudformation.delete_change_set(ChangeSetName=change_set)
+        reason = described.get("StatusReason") or str(error)
+        raise Declined(f"CloudFormation takes no such import: {reason}") from error
 
 
 def resources_of(stack, kind):

@@ -20,10 +20,10 @@ import sys
 import traceback
 
 import boto3
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 from samcli.yamlhelper import yaml_parse
 
-from questions import QUESTIONS, Unanswered
+from questions import QUESTIONS, Pointless, Unanswered
 from scratch import Scratch
 from stack import unasked
 
@@ -31,13 +31,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPORT = HERE.parents[0] / "docs" / "VERIFIED.md"
 UNANSWERED = HERE / "unanswered.yaml"
 
-HELD, FAILED, NOT_ANSWERED = "held", "FAILED", "not answered"
+HELD, FAILED, NOT_ANSWERED, POINTLESS = "held", "FAILED", "not answered", "no question here"
 
 HEAD = """# Verified
 
 What `make verify` saw, last on the local cloud and in each region in which somebody ran it on AWS. The local cloud's figures
 tell how busy a machine was, and nothing about AWS. If you have an account, `make verify STACK=<yours>` writes a section
-here: send it to us. [DEPLOY.md](DEPLOY.md#verify-it) says what it makes and costs.
+here: send it to us. [DEPLOY.md](DEPLOY.md#verify-it) says what it makes and costs. Releases are tried [by hand](#by-hand).
 """
 
 
@@ -50,6 +50,7 @@ class Place:
         described = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
         self.outputs = {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", [])}
         self.parameters = {each["ParameterKey"]: each["ParameterValue"] for each in described.get("Parameters", [])}
+        self.deployed_at = described.get("LastUpdatedTime") or described["CreationTime"]
         # The local cloud's own gateway stands in for API Gateway.
         self.url = os.environ["LEDGERLINE_URL"] if local else self.outputs["Url"]
 
@@ -65,6 +66,8 @@ def ask(place, scratch):
             ended, seen = HELD, question.ask(place, scratch)
         except Unanswered as reason:
             ended, seen = NOT_ANSWERED, str(reason)
+        except Pointless as reason:
+            ended, seen = POINTLESS, str(reason)
         except AssertionError as wrong:
             ended, seen = FAILED, str(wrong)
         except Exception as error:
@@ -106,6 +109,15 @@ def write(place, outcomes):
     REPORT.write_text("\n".join([HEAD, *ordered]))
 
 
+def why_not(error, stack):
+    """Why the stack could not be read, and what to do."""
+    if "does not exist" in str(error):
+        return f"there is no stack {stack} in this account and region: is it spelt so, and is AWS_REGION right?"
+    if isinstance(error, ClientError) and "Token" in error.response["Error"]["Code"]:
+        return f"AWS does not take the credentials: they may have expired, `aws sso login` renews them ({error})"
+    return error
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack", default="ledgerline")
@@ -113,8 +125,8 @@ def main():
     asked = parser.parse_args()
     try:
         place = Place(asked.stack, asked.local)
-    except BotoCoreError as error:
-        sys.exit(f"nothing was asked: {unasked(error) or error}")
+    except (BotoCoreError, ClientError) as error:
+        sys.exit(f"nothing was asked: {unasked(error) or why_not(error, asked.stack)}")
     expected = set(yaml_parse(UNANSWERED.read_text())) if place.local else set()
     print(f"{place.name()}, stack {place.stack}:")
     with Scratch(f"{place.stack}-verify-{secrets.token_hex(3)}") as scratch:

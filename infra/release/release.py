@@ -6,7 +6,7 @@ One folder, and a zip of it: the functions as zips, the flows, a template that t
 materials (CycloneDX) and the checksums. Two builds of one commit have the same bytes, whatever the folder and the time: paths
 are mapped, in C sources too, and archives have one time and one order.
 
-It needs cargo and, for the functions, cargo-lambda; of Python only the standard library.
+It needs cargo and, but on macOS, cargo-lambda; of Python only the standard library.
 """
 
 import argparse
@@ -25,6 +25,8 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = ("intake", "processor", "replay")
 LINUX = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
+# The glibc that the command needs at most, as of Debian 10 and RHEL 8; and that of Amazon Linux 2023, which runs the functions.
+COMMANDS_GLIBC, FUNCTIONS_GLIBC = "2.28", "2.34"
 # The oldest time that a zip can hold.
 TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -56,6 +58,8 @@ def reproducible(target):
     cargo = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
     sysroot = output("rustc", "--print", "sysroot")
     # The longest last: the last one that fits counts.
+    if any(" " in path for path in (str(cargo), str(ROOT), sysroot)):
+        sys.exit(f"nothing was released: flags of a C compiler take no path with a space, as one of {cargo}, {ROOT}, {sysroot}")
     mapped = {str(cargo): "/cargo", str(ROOT): "/ledgerline", sysroot: "/rust"}
     rust = [f"--remap-path-prefix={path}={name}" for path, name in sorted(mapped.items(), key=lambda it: len(it[0]))]
     c = " ".join(f"-ffile-prefix-map={path}={name}" for path, name in mapped.items())
@@ -79,11 +83,17 @@ def build_functions(asked, target):
     return {function: built / function / "bootstrap" for function in FUNCTIONS}
 
 
-def build_command(target):
-    run(
-        ["cargo", "build", "--release", "--locked", "--target", target, "--package", "ledgerline", "--bin", "ledgerline"],
-        env=reproducible(target),
-    )
+def command_build(cargo_lambda, target):
+    """By zig where there is a glibc, as the functions: by this machine's own it would start on none that is older."""
+    of = ["--release", "--locked", "--package", "ledgerline", "--bin", "ledgerline"]
+    if not target.endswith("linux-gnu"):
+        return ["cargo", "build", "--target", target, *of]
+    # Its optimisations are for the processors of Lambda.
+    return [cargo_lambda, "lambda", "build", "--disable-optimizations", "--target", f"{target}.{COMMANDS_GLIBC}", *of]
+
+
+def build_command(asked, target):
+    run(command_build(asked.cargo_lambda, target), env=reproducible(target))
     return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / target / "release/ledgerline"
 
 
@@ -93,6 +103,14 @@ def check_paths(binary):
     for path in (str(ROOT), str(pathlib.Path.home() / ".cargo")):
         if path.encode() in content:
             sys.exit(f"nothing was released: {binary.name} has the path {path} in it")
+
+
+def check_glibc(binary, most):
+    """The newest symbols of glibc that a binary wants say on which systems it starts."""
+    versions = re.findall(rb"\x00GLIBC_(\d+)\.(\d+)", binary.read_bytes())
+    newest = max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
+    if newest > tuple(map(int, most.split("."))):
+        sys.exit(f"nothing was released: {binary.name} needs glibc {newest[0]}.{newest[1]}, and may need {most} at most")
 
 
 # ── The package ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,6 +158,7 @@ Built from {commit} by {rustc}. The SAM CLI and AWS credentials are all that you
     # write your sources, integrations and flows into flows/, then
     ./ledgerline flows check flows
     ./ledgerline secrets set sources/<source>
+    ./ledgerline deploying                 # holds back the alarms that a deploy disturbs
     sam deploy
 
 Change the word behind `PARAMETERS:` in template.yaml whenever you change parameters alone: SAM publishes no version for that.
@@ -242,9 +261,10 @@ def main():
     system = platform.system().lower().replace("darwin", "macos")
     target = LINUX[asked.arch]
     binaries = {} if asked.only else build_functions(asked, target)
-    command = build_command(host() if asked.only else target)
+    command = build_command(asked, host() if asked.only else target)
     for binary in (*binaries.values(), command):
         check_paths(binary)
+        check_glibc(binary, COMMANDS_GLIBC if binary == command else FUNCTIONS_GLIBC)
 
     name = f"ledgerline-{version()}-{system}-{asked.arch}"
     folder = asked.out / name

@@ -96,7 +96,7 @@ def call_each():
     assert (answer["statusCode"], smoke.RIGHT[1] in answer["body"]) == (smoke.RIGHT[0], True), answer
     assert invoke("processor", {"Records": []}) == {"batchItemFailures": []}
     assert invoke("replay", {"op": "list", "limit": 1})["parked"] == []
-    assert "<" in str(invoke("console", {"page": "overview", "widgetContext": {"dashboardName": f"{STACK}-view"}}))
+    assert "<" in str(invoke("console", {"page": "overview", "widgetContext": {"dashboardName": f"{STACK}-{os.environ['AWS_REGION']}-view"}}))
     return 4
 
 

@@ -82,7 +82,14 @@ class Client:
         return Pages
 
     def get_waiter(self, name):
-        class Waiter:
-            wait = staticmethod(lambda **asked: self._aws.asked.append((f"{self._service}.wait.{name}", asked)))
+        return Waiter(self._aws, f"{self._service}.wait.{name}")
 
-        return Waiter
+
+class Waiter:
+    """Has nothing to wait for."""
+
+    def __init__(self, aws, name):
+        self.aws, self.name = aws, name
+
+    def wait(self, **asked):
+        self.aws.asked.append((self.name, asked))

@@ -8,9 +8,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
+
+from botocore.exceptions import WaiterError
 
 import stack
-from fake_aws import NO_STACK, Aws
+from fake_aws import NO_STACK, Aws, Waiter
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/one"
 
@@ -27,6 +30,8 @@ def aws(key_manager, queue_key):
         sqs__get_queue_attributes={"Attributes": {"KmsMasterKeyId": queue_key} if queue_key else {}},
         cloudformation__create_change_set={"Id": "adopt"},
         cloudformation__execute_change_set={},
+        cloudformation__describe_change_set={"Status": "FAILED", "StatusReason": "a table is in another stack"},
+        cloudformation__delete_change_set={},
     )
 
 
@@ -63,6 +68,16 @@ class Adopt(unittest.TestCase):
         self.assertEqual(parameters(adopted(aws("CUSTOMER", KEY))), {"TablesKeyArn": KEY, "QueuesKeyArn": KEY})
         other = KEY.replace("one", "other")
         self.assertEqual(parameters(adopted(aws("CUSTOMER", None), TablesKeyArn=other)), {"TablesKeyArn": other})
+
+    def test_an_import_that_is_declined_says_why_and_can_be_tried_again(self):
+        account, failed = aws("AWS", None), WaiterError("create", "Waiter encountered a terminal failure state", {})
+        with unittest.mock.patch.object(Waiter, "wait", side_effect=failed), self.assertRaises(stack.Declined) as declined:
+            adopted(account)
+        self.assertIn("a table is in another stack", str(declined.exception))
+        self.assertEqual(account.of("cloudformation.delete_change_set"), [{"ChangeSetName": "adopt"}])
+        self.assertEqual(account.of("cloudformation.execute_change_set"), [])
+        names = {adopted(aws("AWS", None))["ChangeSetName"] for _ in range(2)}
+        self.assertEqual(len(names), 2, "what failed before may still have the name")
 
 
 if __name__ == "__main__":

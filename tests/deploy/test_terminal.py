@@ -171,6 +171,15 @@ class Deploys(unittest.TestCase):
             self.assertEqual((code, "is for the second deploy" in shown), (1, True), shown)
         self.assertEqual(without_terminal(script(account(), "run", "--template", "t", "DeletionProtection=true"))[1], 0)
 
+    def test_a_deploy_that_begins_the_schedules_holds_their_alarms_back_until_they_have_run(self):
+        calls = lambda asked, *arguments, **_: print("CALLED", *arguments)
+        for made, times in (("WakeNotRun", 2), ("ApiSlow", 1)):
+            aws = account(changes=[change("Add", made, "AWS::CloudWatch::Alarm")])
+            shown, code = without_terminal(script(aws, "run", "--template", "t", ledgerline=calls))
+            said = [line for line in shown.splitlines() if line in ("EXECUTED", "CALLED --stack a deploying")]
+            self.assertEqual((code, said.count("CALLED --stack a deploying")), (0, times), shown)
+            self.assertEqual((said.index("EXECUTED"), len(said)), (1, times + 1), "before the deploy, and after it")
+
     def test_how_a_deploy_failed_says_what_is_left(self):
         for state, sentence in (
             ("UPDATE_ROLLBACK_COMPLETE", "The stack is as it was before"),
@@ -196,6 +205,20 @@ class Before(unittest.TestCase):
         shown, code = at_a_terminal(script(account(None), "before"), ("Which stage", "staging"))
         self.assertEqual((code, "make deploy STAGE=staging" in shown), (1, True), shown)
 
+    def test_a_secret_is_put_under_the_key_that_the_stack_has_or_gets(self):
+        key = "arn:aws:kms:us-east-1:123456789012:key/one"
+        typed = [("Put it now?", "y"), ("Make a random one?", "n")]
+        for kept, named in (({"SecretsKeyArn": key}, []), ({}, [f"SecretsKeyArn={key}"])):
+            aws = account()
+            described = [{"ParameterKey": name, "ParameterValue": value} for name, value in kept.items()]
+            aws.answers["cloudformation.describe_stacks"]["Stacks"][0]["Parameters"] = described
+            aws.answers["ssm.get_parameters_by_path"] = {"Parameters": []}
+            one = unittest.mock.patch.object(look, "names", lambda file: ["web-forms"] if file == "sources.yaml" else [])
+            with one:
+                shown, code = at_a_terminal(script(aws, "before", *named), *typed, ("Build and go on?", "y"))
+            self.assertIn(f"CALLED --stack a secrets set sources/web-forms --key {key}", shown)
+            self.assertEqual(code, 0, shown)
+
     def test_an_existing_stack_is_told_its_quotas(self):
         shown, code = without_terminal(script(account(), "before"))
         self.assertEqual(code, 0, shown)
@@ -209,7 +232,7 @@ class Before(unittest.TestCase):
             yield "deployed"
 
         compared = lambda *_, **__: subprocess.CompletedProcess([], 3, "DONE AGAIN\n", "")
-        work = lambda *more: script(account(), "before", *more, ledgerline=compared, missing_secrets=lambda _: None)
+        work = lambda *more: script(account(), "before", *more, ledgerline=compared, missing_secrets=lambda *_: None)
         with unittest.mock.patch.object(look, "deployed_flows", folder):
             asked = ("Is that meant? [y/N]", "n")
             shown, code = at_a_terminal(work(), asked)
@@ -220,13 +243,33 @@ class Before(unittest.TestCase):
             self.assertEqual((code, "make deploy RISKY=1" in shown), (1, True), shown)
             self.assertEqual(without_terminal(work("--risky"))[1], 0)
 
-    def test_flows_that_cannot_be_read_are_told_unless_there_are_none(self):
-        shown, _ = without_terminal(script(account(), "before"))
-        self.assertNotIn("cannot be read", shown)
-        aws = account()
-        aws.answers["lambda.get_function_configuration"] = stack.ClientError({"Error": {"Code": "AccessDenied"}}, "Get")
-        shown, code = without_terminal(script(aws, "before"))
-        self.assertEqual((code, "the deployed flows cannot be read" in shown), (0, True), shown)
+    def test_flows_that_cannot_be_compared_are_deployed_only_if_that_is_meant(self):
+        shown, code = without_terminal(script(account(), "before"))
+        self.assertEqual((code, "cannot be compared" in shown), (0, False), f"no flows are deployed: {shown}")
+        denied = stack.ClientError({"Error": {"Code": "AccessDenied"}}, "Get")
+        layers = {"Layers": [{"Arn": "arn:aws:lambda:us-east-1:123456789012:layer:a-flows:7"}]}
+        cases = {
+            "nobody may ask": {"lambda.get_function_configuration": denied},
+            "its layer is gone": {
+                "lambda.get_function_configuration": layers,
+                "lambda.get_layer_version_by_arn": not_found("lambda"),
+            },
+            "it has no layer": {"lambda.get_function_configuration": {}},
+        }
+        for what, answers in cases.items():
+            work = lambda *more: script(aws_with(answers), "before", *more)
+            shown, code = without_terminal(work())
+            told = "the deployed flows cannot be compared" in shown and "make deploy RISKY=1" in shown
+            self.assertEqual((code, told), (1, True), f"{what}: {shown}")
+            self.assertEqual(without_terminal(work("--risky"))[1], 0, what)
+            shown, code = at_a_terminal(work(), ("Is that meant? [y/N]", "n"))
+            self.assertEqual(code, 1, f"{what}: {shown}")
+
+
+def aws_with(answers):
+    aws = account()
+    aws.answers |= answers
+    return aws
 
 
 class Destroy(unittest.TestCase):
@@ -234,6 +277,7 @@ class Destroy(unittest.TestCase):
         for typed, code in (("y", 1), ("a", 0)):
             shown, ended = at_a_terminal(script(account(), "destroy"), ("Type the stack's name to delete it:", typed))
             self.assertEqual((ended, "aws dynamodb delete-table" in shown), (code, code == 0), shown)
+            self.assertEqual("delete-layer-version --layer-name a-flows --version-number" in shown, code == 0, shown)
 
     def test_it_waits_for_an_hour(self):
         aws = account()

@@ -9,13 +9,16 @@ use crate::cloud::binary;
 use crate::fixtures::root;
 
 /// The files of tests, each with the tools that it needs: checkov's bring AWS's tables of actions.
-const FILES: [(&str, Requirements); 6] = [
+const FILES: [(&str, Requirements); 9] = [
     ("test_adopt", RUN),
+    ("test_deploy", RUN),
     ("test_pin", RUN),
     ("test_policies", CHECK),
     ("test_refill", RUN),
     ("test_terminal", RUN),
     ("test_unasked", RUN),
+    ("test_unused", RUN),
+    ("test_verify", RUN),
 ];
 
 async fn run(file: &str) {
@@ -38,6 +41,12 @@ async fn what_an_earlier_stack_left_is_adopted() {
 
 #[tokio::test]
 #[ignore = "needs the tools of the local cloud: make test"]
+async fn what_a_deploy_is_told_reaches_aws() {
+    run("test_deploy").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the tools of the local cloud: make test"]
 async fn versions_are_published_exactly_when_lambda_has_something_to_publish() {
     run("test_pin").await;
 }
@@ -46,6 +55,12 @@ async fn versions_are_published_exactly_when_lambda_has_something_to_publish() {
 #[ignore = "needs the tools of the local cloud: make test"]
 async fn the_deployers_policies_allow_what_the_scripts_call() {
     run("test_policies").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the tools of the local cloud: make test"]
+async fn the_deployers_policies_allow_nothing_that_nobody_calls() {
+    run("test_unused").await;
 }
 
 #[tokio::test]
@@ -64,6 +79,12 @@ async fn without_a_region_or_credentials_each_script_says_what_to_set() {
 #[ignore = "needs the tools of the local cloud: make test"]
 async fn a_restored_ledger_gets_the_rows_that_it_forgot() {
     run("test_refill").await;
+}
+
+#[tokio::test]
+#[ignore = "needs the tools of the local cloud: make test"]
+async fn a_verification_judges_a_new_stack_and_no_other() {
+    run("test_verify").await;
 }
 
 #[test]

@@ -158,6 +158,12 @@ fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
         assert!(properties.get("TableName").or(properties.get("QueueName")).is_none(), "{name} takes any name's place");
     }
     let all = template.at("/Resources").as_object().expect("resources").iter();
+    // Its versions are numbered: none is in the way of another.
+    assert_eq!(
+        *template.at("/Resources/FlowsLayer/Properties/RetentionPolicy"),
+        "Retain",
+        "a roll back runs an older one"
+    );
     let retained =
         all.filter(|(_, resource)| resource["DeletionPolicy"].as_str().is_some_and(|policy| policy != "Delete"));
     assert_eq!(retained.count(), kept.len());
@@ -172,6 +178,7 @@ fn what_is_kept_does_not_block_a_roll_back_or_a_stack_that_is_made_anew() {
 #[test]
 fn every_name_is_the_stacks_own() {
     let template = Template::read();
+    let text = std::fs::read_to_string(root().join("infra/template.yaml")).expect("the template is there");
     let names = ["Name", "FunctionName", "LayerName", "QueueName", "DashboardName", "AlarmName", "LogGroupName"];
     for (id, resource) in template.at("/Resources").as_object().expect("resources") {
         // An alias is known by its function.
@@ -180,6 +187,11 @@ fn every_name_is_the_stacks_own() {
             let name = name.to_string();
             assert!(name.contains("${AWS::StackName}") || name == "\"AWS::StackName\"", "{id}: {name}");
         }
+    }
+    for (id, dashboard) in template.resources("AWS::CloudWatch::Dashboard") {
+        let name = dashboard["Properties"]["DashboardName"].as_str().expect("a name");
+        assert!(name.contains("${AWS::Region}"), "{id}: the dashboards of all regions share their names");
+        assert!(text.matches(&format!("dashboard/{name}\n")).count() > 0, "{id}: nobody may look at {name}");
     }
     for function in ["IntakeFunction", "ProcessorFunction"] {
         let prefix = format!("/Resources/{function}/Properties/Environment/Variables/SECRETS_PREFIX");
@@ -231,15 +243,37 @@ fn no_role_has_a_wildcard() {
     assert_eq!(roles.len(), template.resources("AWS::Serverless::Function").len() + 1, "and CodeDeploy's");
     for (name, role) in roles {
         for policy in role["Properties"]["Policies"].as_array().expect("policies") {
+            // Of one that is there on a condition, what it is then.
+            let policy = if policy.is_array() { &policy[1] } else { policy };
             for statement in policy["PolicyDocument"]["Statement"].as_array().expect("statements") {
                 assert!(!statement["Action"].to_string().contains('*'), "{name}: {statement}");
-                // CloudWatch knows no resource for its numbers, and CodeDeploy has to see whichever alarm it is told.
-                let of_cloudwatch = ["cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"];
-                let seen = of_cloudwatch.iter().any(|action| statement["Action"] == *action);
-                assert!(seen || statement["Resource"] != "*", "{name}: {statement}");
+                // CloudWatch knows no resource for its numbers, CodeDeploy has to see whichever alarm it is told, and
+                // X-Ray knows no resource for traces.
+                let traces = json!(["xray:PutTraceSegments", "xray:PutTelemetryRecords"]);
+                let of_none = [json!("cloudwatch:GetMetricData"), json!("cloudwatch:DescribeAlarms"), traces];
+                assert!(of_none.contains(&statement["Action"]) || statement["Resource"] != "*", "{name}: {statement}");
             }
         }
     }
+}
+
+/// Beside the calls of functions that the end-to-end tests compare with their roles, what is not compared is named.
+#[test]
+fn what_no_call_is_compared_with_is_named() {
+    let (template, mut all) = (Template::read(), BTreeSet::from(["RolloutRole".to_owned()]));
+    for (_, role) in template.resources("AWS::IAM::Role") {
+        let attached = role["Properties"]["ManagedPolicyArns"].as_array().into_iter().flatten();
+        all.extend(attached.filter_map(|arn| arn[1].as_str()?.rsplit('/').next().map(str::to_owned)));
+    }
+    let policies = template.resources("AWS::IAM::Policy").into_iter();
+    // Of the team's functions the local cloud has some.
+    all.extend(policies.filter(|(_, policy)| policy["Condition"] != "InvokesFunctions").map(|(id, _)| id.clone()));
+    let text = std::fs::read_to_string(root().join("infra/local/permissions.yaml")).expect("the file is there");
+    let named = text.lines().take_while(|line| line.starts_with('#')).collect::<String>();
+    for id in &all {
+        assert!(named.contains(id), "infra/local/permissions.yaml does not name {id}");
+    }
+    assert_eq!(all.len(), 8, "{all:?}");
 }
 
 /// A value that no function could work with is declined by CloudFormation, before anything is changed.
@@ -303,13 +337,22 @@ fn a_bad_version_is_taken_back_by_alarms_that_exist() {
     assert!(shifted.contains(&json!("false")) && shifted.contains(template.at("/Parameters/Rollout/Default")));
 }
 
+/// SQS declines a policy that names another queue than the one whose policy it is.
 #[test]
 fn the_queues_are_reached_by_tls_only() {
     let template = Template::read();
-    let statement = template.at("/Resources/QueuesByTlsOnly/Properties/PolicyDocument/Statement/0");
-    assert_eq!((&statement["Effect"], &statement["Action"]), (&json!("Deny"), &json!("sqs:*")));
-    assert_eq!(statement["Condition"], json!({"Bool": {"aws:SecureTransport": "false"}}));
-    assert_eq!(statement["Resource"], json!(["EventsQueue.Arn", "DeadLettersQueue.Arn"]));
+    let policies = template.resources("AWS::SQS::QueuePolicy");
+    let queues = template.resources("AWS::SQS::Queue");
+    assert_eq!(policies.len(), queues.len());
+    for (queue, _) in queues {
+        let of_it = |policy: &Value| policy["Properties"]["Queues"] == json!([queue]);
+        let (name, policy) = policies.iter().find(|(_, policy)| of_it(policy)).expect("a policy of its own");
+        let statements = policy["Properties"]["PolicyDocument"]["Statement"].as_array().expect("statements");
+        let [statement] = statements.as_slice() else { panic!("{name}: one statement") };
+        assert_eq!((&statement["Effect"], &statement["Action"]), (&json!("Deny"), &json!("sqs:*")), "{name}");
+        assert_eq!(statement["Condition"], json!({"Bool": {"aws:SecureTransport": "false"}}), "{name}");
+        assert_eq!(statement["Resource"], format!("{queue}.Arn"), "{name}");
+    }
 }
 
 /// Every role can be bounded, and every log group be under a key of the team's own.

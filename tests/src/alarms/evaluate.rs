@@ -40,18 +40,21 @@ pub(super) const INTERPRETATIONS: [Interpretation; 4] = [
     Interpretation { further: 4, unknown: Unknown::IsNotFilled },
 ];
 
-/// The states of an alarm at the end of each minute. One that takes silence for an alarm is looked at once it could have
-/// heard something.
+/// The states of an alarm at the end of each minute, from the first on: one that takes silence for an alarm may stand then.
 pub(super) fn states(alarm: &Alarm, store: &Store, minutes: i64, interpretation: Interpretation) -> Vec<AlarmState> {
-    let heard = (alarm.periods + interpretation.further) as i64 * (alarm.period / 60) as i64;
-    let first = if alarm.missing == MissingData::Breaching { heard } else { 1 };
     let mut state = AlarmState::Ok;
     let mut states = Vec::new();
-    for now in first..=minutes {
+    for now in 1..=minutes {
         state = next(alarm, &points(alarm, store, now, interpretation), state);
         states.push(state);
     }
     states
+}
+
+/// How many minutes pass until an alarm that takes silence for trouble could have heard something.
+pub(super) fn deaf(alarm: &Alarm, interpretation: Interpretation) -> usize {
+    let looked_at = alarm.periods + interpretation.further;
+    if alarm.missing == MissingData::Breaching { looked_at * (alarm.period / 60) as usize - 1 } else { 0 }
 }
 
 /// The data points that an alarm looks at, the newest first.

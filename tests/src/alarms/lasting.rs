@@ -67,6 +67,38 @@ fn somebody_is_told_once_that_a_budget_burns_slowly_and_the_short_window_alone_t
     assert_eq!(bad_minutes, each(0, &["SloSlowNow"]), "four are late in twenty minutes");
 }
 
+/// What `make deploy` does first, and again when it made the schedules: here after six minutes.
+const FIRST_DEPLOY: Doing = ("make deploy begins", 0..7, 6, 1);
+
+/// A stack whose first deploy takes six minutes, an hour long: what runs by itself has run no time before.
+#[test]
+fn a_new_stack_tells_nobody() {
+    let store = run(60, &[FIRST_DEPLOY, ("the wake runs", 7..60, 1, 1), ("the schedule runs", 16..60, 8, 1)]);
+    for how in INTERPRETATIONS {
+        let states: BTreeMap<_, _> =
+            alarms().into_iter().map(|(id, alarm)| (id, states(&alarm, &store, 60, how))).collect();
+        let composites = composites();
+        let heard = |id: &String| composites.values().any(|composite| composite.parts().contains(id));
+        let stands = |id: &String| states[id].contains(&AlarmState::Alarm);
+        // Its parameter names a source that sends already.
+        let own: Vec<_> = states.keys().filter(|id| stands(id) && !heard(id) && *id != "SourceSilent").collect();
+        assert_eq!(own, ["Deploying"], "{how:?}");
+        for (name, composite) in &composites {
+            assert!(composite.told(&states).is_empty(), "{name}, {how:?}");
+        }
+        assert!(stands(&"ScheduleNotRun".into()) && stands(&"WakeNotRun".into()), "{how:?}: nothing was held back");
+    }
+}
+
+#[test]
+fn somebody_is_told_of_schedules_that_never_run_once_the_first_deploy_is_over() {
+    let wakes = ("the wake runs", 7..60, 1, 1);
+    for doings in [vec![FIRST_DEPLOY], vec![FIRST_DEPLOY, wakes]] {
+        let tellings = told("SchedulesStopped", 60, &doings);
+        assert!(tellings.iter().all(|(times, parts)| *times == 1 && !parts.is_empty()), "{tellings:?}");
+    }
+}
+
 /// A breaker counts when it opens. For as long as no event comes for its partner, nothing else does but the wake's gauge.
 #[test]
 fn an_open_breaker_is_in_sight_while_no_event_comes() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use local::aws::REGION;
 use serde_json::{Value, json};
 use shared::adapters::aws::DynamoLedger;
 use shared::base::time::Timestamp;
@@ -68,7 +69,7 @@ async fn an_operator_finds_a_dead_letter_reads_it_plans_a_replay_and_sees_it_suc
 async fn a_viewer_sees_the_same_without_a_button() {
     let system = System::take().await;
     let id = system.dead_leads(422, 1).await.remove(0);
-    let browser = Browser::open(&address("?dashboard=ledgerline-view")).await;
+    let browser = Browser::open(&address(&format!("?dashboard=ledgerline-{REGION}-view"))).await;
     browser.click("//main//a[contains(., 'Parked events')]").await;
     browser.click(&format!("//main//a[contains(., '{}')]", &id[..12])).await;
     browser.until_text("main .history", "dead: terminal").await;

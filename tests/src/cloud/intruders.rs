@@ -15,7 +15,7 @@ use super::system::{System, variable};
 
 /// Whatever does or tells something, on any of the ports, if it is let.
 const TEMPTING: [(&str, &str, &str); 11] = [
-    ("GET", "/console/dashboards/ledgerline-operate", ""),
+    ("GET", "/console/dashboards/ledgerline-us-east-1-operate", ""),
     ("POST", "/console/call", r#"{"endpoint":"arn:x:function:ledgerline-replay","event":{"op":"list"}}"#),
     ("GET", "/_control/log", ""),
     ("PUT", "/_control/crm", r#"{"mode":"status","status":500}"#),

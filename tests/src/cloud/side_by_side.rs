@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
-use local::aws::Endpoint;
+use local::aws::{Endpoint, REGION};
 use local::deploy::STACK;
 use local::stack::Stack;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn read(endpoint: &Endpoint, name: &'static str) -> Seen {
         texts.push(variables(endpoint, &format!("{name}-{function}")).await);
     }
     for dashboard in ["view", "operate"] {
-        let asked = json!({"DashboardName": format!("{name}-{dashboard}")});
+        let asked = json!({"DashboardName": format!("{name}-{REGION}-{dashboard}")});
         let action = "GraniteServiceVersion20100801.GetDashboard";
         let answer = endpoint.act("monitoring", action, asked).await.expect("CloudWatch answers");
         texts.push(answer["DashboardBody"].as_str().expect("a dashboard").to_owned());

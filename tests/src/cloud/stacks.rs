@@ -226,8 +226,9 @@ async fn deploy_again(system: &System, other: &OtherStack) {
     .await;
 }
 
-/// Nothing that was accepted is lost, and the partner did each once. It was asked as often as the ledger says: once, but
-/// where an update ended the call.
+/// Nothing that was accepted is lost, and each is one call. The stub does nothing for a key that it knows, so that what it
+/// applied shows no duplicate: the calls do. A second one is that of an event whose call an update cut, which the ledger
+/// knows, and is listed.
 async fn every_event_was_done_once(system: &System, other: &OtherStack, accepted: &[String], last: &Value) {
     let keys: BTreeSet<String> = accepted.iter().map(|id| format!("{id}/crm")).collect();
     assert_eq!(keys.len(), accepted.len(), "every lead is an event of its own");
@@ -239,6 +240,7 @@ async fn every_event_was_done_once(system: &System, other: &OtherStack, accepted
         if missing.is_empty() && is_last_done { Ok(calls) } else { Err(json!([missing.len(), is_last_done])) }
     })
     .await;
+    let mut cut = Vec::new();
     for id in accepted {
         let key = format!("{id}/crm");
         let asked: Vec<&Value> = calls.iter().filter(|call| call["idempotency_key"] == key).collect();
@@ -246,9 +248,11 @@ async fn every_event_was_done_once(system: &System, other: &OtherStack, accepted
         assert_eq!(applied, 1, "{id}: {asked:?}");
         if count != 1 {
             let page = other.operate(&json!({"op": "show", "id": id})).await;
-            assert_eq!(page["effects"]["crm"]["attempts"], count, "{id}: {page:#}");
+            assert_eq!((count, &page["effects"]["crm"]["attempts"]), (2, &json!(2)), "{id}: {page:#}");
+            cut.push(id);
         }
     }
+    println!("an update cut the first call of {} of {} events: {cut:?}", cut.len(), accepted.len());
     let by_two = |call: &Value| call["body"]["company"] == "two";
     let own: Vec<&Value> =
         calls.iter().filter(|call| call["idempotency_key"].as_str().is_some_and(|key| keys.contains(key))).collect();
@@ -284,6 +288,7 @@ async fn versions_follow_code_flows_and_parameters_and_rules_decline_what_cannot
         (json!({"DomainName": "hooks.example.com"}), Some("DomainHasACertificate")),
         (json!({"TruststoreUri": truststore}), Some("MutualTlsCannotBeBypassed")),
         (with(json!({"TruststoreUri": truststore})), Some("MutualTlsCannotBeBypassed")),
+        (with(json!({"OwnershipCertificateArn": "arn:aws:acm:x:1:certificate/2"})), Some("OwnershipIsForMutualTls")),
         (json!({"DefaultEndpoint": "DISABLED"}), Some("SendersHaveAnEndpoint")),
         (json!({"SubnetIds": "subnet-1"}), Some("VpcIsWhole")),
         (json!({"SecurityGroupIds": "sg-1"}), Some("VpcIsWhole")),

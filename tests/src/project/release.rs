@@ -63,6 +63,29 @@ fn a_zip_has_the_same_bytes_whenever_and_wherever_it_is_packed() {
     assert!(packed[0] == packed[1] && packed[0].starts_with(b"PK"));
 }
 
+/// A command that wants this machine's own glibc starts on few others.
+#[test]
+fn the_command_is_built_for_an_older_glibc_and_checked() {
+    let built = |target: &str| python(&format!("print(*release.command_build('cargo-lambda', '{target}'))"), &[]);
+    for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
+        let command = built(target);
+        assert!(command.starts_with("cargo-lambda lambda build ") && command.contains(&format!("{target}.2.28")));
+    }
+    assert!(built("aarch64-apple-darwin").starts_with("cargo build "));
+    let folder = folder("glibc");
+    let binary = folder.join("ledgerline");
+    for (newest, taken) in [("2.4", true), ("2.28", true), ("2.39", false)] {
+        let wanted = ["2.2.5", "2.17", newest].map(|version| format!("\0GLIBC_{version}"));
+        std::fs::write(&binary, format!("ELF{}\0", wanted.concat())).expect("a file");
+        let line = "try:\n  release.check_glibc(pathlib.Path(sys.argv[1]), release.COMMANDS_GLIBC)\n\
+                    except SystemExit as why:\n  print(why)";
+        let told = python(&format!("\n{line}"), &[&binary]);
+        assert_eq!(told.is_empty(), taken, "{newest}: {told}");
+        assert!(taken || told.contains("ledgerline needs glibc 2.39, and may need 2.28 at most"), "{told}");
+    }
+    std::fs::remove_dir_all(folder).expect("it is there");
+}
+
 #[test]
 fn the_bill_of_materials_has_each_linked_crate_with_its_hash() {
     let bill = python("print(release.bill_of_materials('x86_64-unknown-linux-gnu'))", &[]);

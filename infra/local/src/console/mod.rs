@@ -17,7 +17,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::aws::Endpoint;
+use crate::aws::{self, Endpoint};
 use crate::control_token;
 use crate::lambda::{InvocationOutcome, Lambda};
 
@@ -40,6 +40,7 @@ struct Console {
 async fn page() -> Result<Response, Failure> {
     let nonce = nonce()?;
     let page = include_str!("page.html").replace("{nonce}", &nonce).replace("{script}", include_str!("page.js"));
+    let page = page.replace("{region}", aws::REGION);
     Ok(([(CONTENT_SECURITY_POLICY, policy(&nonce))], Html(page)).into_response())
 }
 

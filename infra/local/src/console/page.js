@@ -4,7 +4,7 @@
 
 const REFRESH_MS = 3000;
 const element = (id) => document.getElementById(id);
-const dashboard = new URLSearchParams(location.search).get('dashboard') ?? 'ledgerline-operate';
+const dashboard = new URLSearchParams(location.search).get('dashboard') ?? 'ledgerline-{region}-operate';
 
 // The token of this run, from the address that `make run` printed. The links of the page do not carry it.
 const token = new URLSearchParams(location.hash.slice(1)).get('token') ?? sessionStorage.getItem('token') ?? '';
