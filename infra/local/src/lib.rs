@@ -54,7 +54,7 @@ mod metrics;
 mod permissions;
 pub mod partners;
 pub mod poller;
-mod queues;
+pub mod queues;
 mod webhooks;
 
 pub mod chaos;

@@ -21,9 +21,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(120);
 
 /// Sets how soon a message comes back after its function was killed.
 ///
-/// For the dead letters' queue, whose own time is minutes. What the replay function does in its time-out
-/// is cut short by nothing but kills here, so an earlier second delivery is only more of the same.
-pub(crate) async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
+/// What a function does in its time-out is cut short by nothing but kills here, so an earlier second delivery is only
+/// more of the same.
+pub async fn set_visibility(endpoint: &Endpoint, url: &str, visibility: Duration) -> Result<()> {
     let attributes = json!({"VisibilityTimeout": visibility.as_secs().to_string()});
     let input = json!({"QueueUrl": url, "Attributes": attributes});
     endpoint.act("sqs", "AmazonSQS.SetQueueAttributes", input).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn in_flight(endpoint: &Endpoint, url: &str) -> Result<u64> {
 }
 
 /// How many messages a queue has, in flight and delayed ones included.
-pub(crate) async fn depth(endpoint: &Endpoint, url: &str) -> Result<u64> {
+pub async fn depth(endpoint: &Endpoint, url: &str) -> Result<u64> {
     Ok(counts(endpoint, url).await?.into_iter().sum())
 }
 

@@ -1,7 +1,7 @@
 //! A real browser, driven over WebDriver: a handful of JSON requests.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use base64::prelude::*;
 use local::aws::Endpoint;
@@ -9,29 +9,38 @@ use serde_json::{Value, json};
 
 use super::system::eventually;
 
+/// How long a page or a script may take, in milliseconds.
+const PATIENCE: u32 = 300_000;
+
 /// A window of Chromium. Dropping it ends it.
 pub(super) struct Browser {
     driver: Child,
+    /// Kept open: a driver that cannot write would end.
+    _words: BufReader<ChildStdout>,
     endpoint: Endpoint,
     session: String,
+}
+
+/// The port that the driver has chosen: it says so when it is ready.
+fn port(words: &mut BufReader<ChildStdout>) -> u16 {
+    let mut lines = words.lines().map_while(Result::ok);
+    let told =
+        lines.find_map(|line| line.split_once("started successfully on port ")?.1.trim_end_matches('.').parse().ok());
+    told.expect("chromedriver says its port")
 }
 
 impl Browser {
     /// A window that shows this page.
     pub(super) async fn open(url: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-        let driver = Command::new("chromedriver")
-            .arg(format!("--port={port}"))
-            .stdout(Stdio::null())
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("this needs chromium and chromedriver on PATH: apt-get install chromium chromium-driver");
-        let mut browser = Browser { driver, endpoint: Endpoint::new(port), session: String::new() };
-        eventually("chromedriver answers", async || match browser.try_ask("GET", "/status", Value::Null).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        })
-        .await;
+        let mut words = BufReader::new(driver.stdout.take().expect("its words"));
+        let endpoint = Endpoint::new(port(&mut words));
+        let mut browser = Browser { driver, _words: words, endpoint, session: String::new() };
         let session = browser.ask("POST", "/session", json!({"capabilities": {"alwaysMatch": capabilities()}})).await;
         browser.session = format!("/session/{}", session["sessionId"].as_str().expect("a session"));
         browser.go(url).await;
@@ -126,7 +135,8 @@ fn capabilities() -> Value {
         "--remote-debugging-pipe",
         "--window-size=1180,860",
     ];
-    json!({"browserName": "chrome", "goog:chromeOptions": {"args": args}})
+    let timeouts = json!({"script": PATIENCE, "pageLoad": PATIENCE});
+    json!({"browserName": "chrome", "goog:chromeOptions": {"args": args}, "timeouts": timeouts})
 }
 
 impl Drop for Browser {

@@ -10,7 +10,8 @@ use local::project::Project;
 use local::tools::{RUN, Tools, set_up};
 
 use super::cli::binary;
-use super::system::{System, variable};
+use super::other_stack::hollow;
+use super::system::System;
 use crate::fixtures::root;
 
 const STACK: &str = "people";
@@ -69,7 +70,7 @@ fn told(output: &Output, succeeds: bool, expected: &[&str]) {
 async fn a_deploy_says_what_it_changes_and_takes_nothing_away_unless_told() {
     let _system = System::take().await;
     let deployer = Deployer::new().await;
-    let template = Path::new(&variable("LEDGERLINE_STATE")).join("stage/infra/template.yaml");
+    let template = hollow(STACK);
 
     let ledgerline = binary().display().to_string();
     let before = deployer.script(&["before", "--ledgerline", &ledgerline, &architecture()]).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use local::private_files;
 use serde_json::Value;
 
 use super::system::{System, variable};
@@ -30,6 +31,9 @@ fn the_document_and_the_template_have_the_same_routes() {
 async fn the_intake_does_what_the_document_says() {
     let _turn = System::take().await;
     let python = variable("LEDGERLINE_PYTHON");
+    // Of this run alone: the fuzzer begins with the examples that it finds.
+    let folder = std::env::temp_dir().join(format!("ledgerline-openapi-{}", std::process::id()));
+    private_files::create_folder(&folder).expect("a folder");
     let checks = "not_a_server_error,status_code_conformance,content_type_conformance,\
                   response_headers_conformance,response_schema_conformance";
     let fuzzed = Command::new(Path::new(&python).with_file_name("st"))
@@ -40,10 +44,11 @@ async fn the_intake_does_what_the_document_says() {
         .args(["--suppress-health-check", "all", "--warnings", "off", "--no-color"])
         .env("SCHEMATHESIS_HOOKS", "hooks")
         .env("PYTHONPATH", root().join("tests/schemathesis"))
-        .env("HYPOTHESIS_STORAGE_DIRECTORY", std::env::temp_dir().join("ledgerline-hypothesis"))
-        .current_dir(std::env::temp_dir())
+        .env("HYPOTHESIS_STORAGE_DIRECTORY", folder.join("hypothesis"))
+        .current_dir(&folder)
         .output()
         .expect("schemathesis is installed");
+    std::fs::remove_dir_all(&folder).expect("it is there");
     let report = String::from_utf8_lossy(&fuzzed.stdout);
     assert!(fuzzed.status.success(), "{report}{}", String::from_utf8_lossy(&fuzzed.stderr));
     assert!(report.contains("6 selected") || report.contains("Selected: 6"), "every operation was tried: {report}");

@@ -14,6 +14,7 @@ use local::journal::Journal;
 use local::lambda::{InvocationOutcome, Lambda};
 use local::listen_ports;
 use local::poller::Poller;
+use local::private_files;
 use local::project::Project;
 use local::stack::Stack;
 use local::template::{functions, live};
@@ -22,7 +23,8 @@ use serde_json::{Value, json};
 use shared::arrival::signature::{Secret, standard_webhooks_signature};
 use tokio::task::JoinHandle;
 
-use super::system::{System, variable};
+use super::new_lead;
+use super::system::{System, TRIES, eventually, until_taken, variable};
 use crate::fixtures::root;
 
 /// The secret of the other stack's source. The main one's is another.
@@ -162,8 +164,12 @@ impl OtherStack {
         answer.expect("the emulator answers").expect_success("the shift").expect("it is shifted");
     }
 
-    /// Posts a lead through the stack's gateway. Returns the status and the answer.
+    /// Posts a lead through the stack's gateway until it is taken. Returns the status and the answer.
     pub(super) async fn deliver(&self, served: &Served, system: &System, lead: &Value) -> (u16, Value) {
+        until_taken(async || self.deliver_once(served, system, lead).await, |(status, _)| *status).await
+    }
+
+    async fn deliver_once(&self, served: &Served, system: &System, lead: &Value) -> (u16, Value) {
         let body = lead.to_string();
         let now = system.now();
         let (timestamp, signature) = (now.to_string(), signature(&body, now));
@@ -180,16 +186,34 @@ impl OtherStack {
 
     /// What the stack's own replay function answers.
     pub(super) async fn operate(&self, operation: &Value) -> Value {
-        self.invoke("replay", operation).await
+        eventually("its answer", async || self.invoke("replay", operation).await).await
     }
 
-    /// Posts a lead to the stack's own intake. Returns the status, and whether it was known.
-    pub(super) async fn post(&self, system: &System, lead: &Value) -> (u64, bool) {
+    /// Posts a lead to the stack's own intake until it is taken. Returns the status, and whether it was known.
+    pub(super) async fn post(&self, system: &System, lead: &Value) -> (u16, bool) {
+        until_taken(async || self.post_once(system, lead).await, |(status, _)| *status).await
+    }
+
+    /// A lead that nobody knew before, accepted at the first try: what was sent twice may be known by that.
+    pub(super) async fn post_new(&self, system: &System, name: &str) -> Value {
+        for _ in 0..TRIES {
+            let lead = new_lead(name);
+            let answer = self.post_once(system, &lead).await;
+            if answer.0 < 500 {
+                assert_eq!(answer, (202, false));
+                return lead;
+            }
+        }
+        panic!("the intake took none of {TRIES} leads at once");
+    }
+
+    async fn post_once(&self, system: &System, lead: &Value) -> (u16, bool) {
         let (body, now) = (lead.to_string(), system.now());
         self.invoke_intake(&body, now, &signature(&body, now)).await
     }
 
-    pub(super) async fn invoke_intake(&self, body: &str, now: i64, signature: &str) -> (u64, bool) {
+    /// The status, which is 500 where the function failed, and whether the event was known.
+    pub(super) async fn invoke_intake(&self, body: &str, now: i64, signature: &str) -> (u16, bool) {
         let text = std::fs::read_to_string(root().join("events/http/request.json")).expect("a request");
         let mut request: Value = serde_json::from_str(&text).expect("JSON");
         request["routeKey"] = json!("POST /v1/events/{source}");
@@ -200,16 +224,17 @@ impl OtherStack {
         });
         request["body"] = json!(body);
         request["isBase64Encoded"] = json!(false);
-        let answer = self.invoke("intake", &request).await;
-        let known = answer["headers"]["idempotent-replayed"] == "true";
-        (answer["statusCode"].as_u64().expect("a status"), known)
+        let Ok(answer) = self.invoke("intake", &request).await else { return (500, false) };
+        let status = answer["statusCode"].as_u64().and_then(|status| u16::try_from(status).ok()).expect("a status");
+        (status, answer["headers"]["idempotent-replayed"] == "true")
     }
 
-    async fn invoke(&self, function: &str, event: &Value) -> Value {
+    async fn invoke(&self, function: &str, event: &Value) -> Result<Value, Value> {
         let lambda = Lambda::new(self.endpoint.clone(), std::env::temp_dir());
-        let outcome = lambda.invoke(&live(&format!("{}-{function}", self.name)), event).await.expect("it is invoked");
-        let InvocationOutcome::Answered(answer) = outcome else { panic!("not answered: {outcome:?}") };
-        answer
+        match lambda.invoke(&live(&format!("{}-{function}", self.name)), event).await.expect("it is invoked") {
+            InvocationOutcome::Answered(answer) => Ok(answer),
+            other => Err(json!(other)),
+        }
     }
 
     /// What SAM and the emulator make of a file of the project (`tests/template.py`).
@@ -220,6 +245,38 @@ impl OtherStack {
             script.arg(root().join("tests/template.py")).arg(verb).arg(file).arg(cases.to_string()).output().await;
         let output = output.expect("the script runs");
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)))
+    }
+}
+
+/// A zip file of nothing.
+const EMPTY: [u8; 22] = *b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// The package of this cloud with functions of nothing, which are deployed sooner, for stacks that run none. Returns its
+/// template.
+pub(super) fn hollow(name: &str) -> PathBuf {
+    let state = PathBuf::from(variable("LEDGERLINE_STATE"));
+    let (staged, hollow) = (state.join("stage/infra"), state.join(format!("stage-{name}/infra")));
+    copy(&staged.join("flows"), &hollow.join("flows"));
+    for function in functions(&Project::at(&root()).template()).expect("a template") {
+        let zip = hollow.join(function.code);
+        private_files::create_folder(zip.parent().expect("a folder")).expect("a folder");
+        private_files::write(&zip, EMPTY).expect("a zip file");
+    }
+    let template = hollow.join("template.yaml");
+    private_files::copy(&staged.join("template.yaml"), &template).expect("the staged template");
+    template
+}
+
+/// Copies a folder, with all that is below it.
+pub(super) fn copy(from: &Path, to: &Path) {
+    private_files::create_folder(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            private_files::copy(&entry.path(), &target).expect("a copy");
+        }
     }
 }
 

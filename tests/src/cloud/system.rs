@@ -3,22 +3,35 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use local::aws::{Endpoint, EndpointResponse as Raw};
+use local::deploy;
 use local::lambda::{InvocationOutcome, Lambda};
 use local::processes::{self, Signal};
+use local::queues;
 use local::template::live;
 use serde_json::{Value, json};
 use shared::arrival::signature::{Secret, sign, standard_webhooks_signature};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::new_lead;
+use crate::fixtures::by_ada;
 
 /// The tests share one partner stub, so they take turns, also where one process runs them all.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Nothing here takes longer than a redelivery after a crash.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Several times the longest wait that is built in: a redelivery after a crash.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Longer than any container believes what it read of the switches, and less than the fifteen seconds that are promised.
+pub(super) const SWITCHED: Duration = Duration::from_secs(6);
+
+/// How soon a message comes back where a test waits for that: later than a worker's lease has ended.
+const RETURNS_AFTER: Duration = Duration::from_secs(deploy::TIMES[1] + 2);
+
+/// How often a sender sends what was not taken, and how often a test starts that a slow machine can spoil.
+pub(super) const TRIES: usize = 5;
 
 pub(crate) struct System {
+    emulator: Endpoint,
     gateway: Endpoint,
     partners: Endpoint,
     lambda: Lambda,
@@ -46,12 +59,14 @@ impl SystemAnswer {
 type Headers = Vec<(&'static str, String)>;
 
 impl System {
-    /// The system, with a partner that is well and remembers nothing.
+    /// The system as if no test had been there before: no switch is on, nothing is on its way, and the partners are well
+    /// and remember nothing.
     pub(crate) async fn take() -> Self {
         let turn = TURN.lock().await;
         let endpoint = Endpoint::of_environment().expect("make test names the emulator");
         let logs = std::env::temp_dir();
         let system = System {
+            emulator: endpoint.clone(),
             gateway: Endpoint::at(variable("LEDGERLINE_URL")),
             partners: Endpoint::at(variable("LEDGERLINE_PARTNERS_URL")),
             lambda: Lambda::new(endpoint, logs),
@@ -59,8 +74,60 @@ impl System {
             secret: Secret::new(variable("LEDGERLINE_SECRET")),
             _turn: turn,
         };
+        // Whatever is still on its way is to end well, and is forgotten then.
+        system.forget_partners().await;
+        system.switch_off().await;
+        system.drained().await;
+        system.let_messages_return_after(Duration::from_secs(deploy::TIMES[2])).await;
         system.forget_partners().await;
         system
+    }
+
+    /// Turns off what a test that failed has left on.
+    async fn switch_off(&self) {
+        let status = eventually("a status", async || self.ask(&json!({"op": "status"})).await).await;
+        let mut off = Vec::new();
+        for (subject, of) in [("flow", "flows"), ("integration", "integrations")] {
+            for (name, on) in status["board"][of].as_object().into_iter().flatten() {
+                let turns = [
+                    ("paused", json!({"op": "resume", subject: name})),
+                    ("safe_mode", json!({"op": "safe_mode", subject: name, "for": "0s"})),
+                    ("retry", json!({"op": "policy", subject: name, "retry": {}})),
+                ];
+                off.extend(turns.into_iter().filter(|(switch, _)| !on[switch].is_null()).map(|(_, turn)| turn));
+            }
+        }
+        if off.is_empty() {
+            return;
+        }
+        for turn in off {
+            self.operate(by_ada(turn)).await;
+        }
+        tokio::time::sleep(SWITCHED).await;
+    }
+
+    /// Waits until nothing is on its way. A letter goes from one queue to the other and back, so the first is asked twice.
+    async fn drained(&self) {
+        let [events, letters] = queue_urls();
+        eventually("the queues are empty", async || {
+            let mut depths = Vec::new();
+            for queue in [&events, &letters, &events] {
+                depths.push(queues::depth(&self.emulator, queue).await.map_err(|error| json!(format!("{error:#}")))?);
+            }
+            if depths.iter().all(|depth| *depth == 0) { Ok(()) } else { Err(json!(depths)) }
+        })
+        .await;
+    }
+
+    /// Lets what a killed function held come back sooner than usual.
+    pub(crate) async fn let_messages_return_soon(&self) {
+        self.let_messages_return_after(RETURNS_AFTER).await;
+    }
+
+    async fn let_messages_return_after(&self, time: Duration) {
+        for queue in queue_urls() {
+            queues::set_visibility(&self.emulator, &queue, time).await.expect("the emulator answers");
+        }
     }
 
     /// Lets the partners be well, and forget everything.
@@ -81,9 +148,27 @@ impl System {
         vec![("webhook-id", id.into()), ("webhook-timestamp", timestamp.to_string()), ("webhook-signature", signature)]
     }
 
+    /// Posts an event as a sender does: what the intake cannot take now is sent again, signed anew.
     pub(crate) async fn post(&self, lead: &Value) -> SystemAnswer {
+        until_taken(async || self.post_once(lead).await, |answer| answer.status).await
+    }
+
+    /// Posts an event, and leaves it at that.
+    pub(crate) async fn post_once(&self, lead: &Value) -> SystemAnswer {
         let body = lead.to_string();
         self.send(&body, "application/json", &self.signature(&body, self.now())).await
+    }
+
+    /// A lead that nobody knew before: what was sent twice may be known by its first try. With the answer to it.
+    pub(crate) async fn post_new(&self, name: &str) -> (Value, SystemAnswer) {
+        for _ in 0..TRIES {
+            let lead = new_lead(name);
+            let answer = self.post_once(&lead).await;
+            if answer.status < 500 {
+                return (lead, answer);
+            }
+        }
+        panic!("the intake took none of {TRIES} leads at once");
     }
 
     pub(crate) async fn send(&self, body: &str, content_type: &str, headers: &Headers) -> SystemAnswer {
@@ -139,6 +224,13 @@ impl System {
         self.calls_of("crm").await
     }
 
+    /// Every call that the partner got for this event, in order.
+    pub(crate) async fn calls_for(&self, id: &str) -> Vec<Value> {
+        let mut calls = self.calls().await;
+        calls.retain(|call| call["idempotency_key"] == format!("{id}/crm"));
+        calls
+    }
+
     /// Every call that this partner got, in order.
     pub(crate) async fn calls_of(&self, integration: &str) -> Vec<Value> {
         let path = format!("/_control/log?integration={integration}");
@@ -146,8 +238,20 @@ impl System {
         log.body.as_array().expect("a list").clone()
     }
 
-    /// A source sends this, signed in its own way.
+    /// A source sends this, signed in its own way, until it is taken.
     pub(crate) async fn send_from(
+        &self,
+        source: &str,
+        event_type: Option<&str>,
+        body: &str,
+        content_type: &str,
+        more: &[(&str, String)],
+    ) -> SystemAnswer {
+        let send = async || self.send_once(source, event_type, body, content_type, more).await;
+        until_taken(send, |answer| answer.status).await
+    }
+
+    async fn send_once(
         &self,
         source: &str,
         event_type: Option<&str>,
@@ -171,33 +275,27 @@ impl System {
 
     /// The same, where the function may have been killed a moment ago: the emulator may not know yet.
     pub(crate) async fn ask(&self, operation: &Value) -> Result<Value, Value> {
-        match self.lambda.invoke(&self.replay, operation).await.expect("the emulator answers") {
+        self.ask_function(self.replay.clone(), operation).await
+    }
+
+    /// What any function answers, or how it failed.
+    pub(crate) async fn ask_function(&self, function: String, event: &Value) -> Result<Value, Value> {
+        match self.lambda.invoke(&function, event).await.expect("the emulator answers") {
             InvocationOutcome::Answered(answer) => Ok(answer),
             other => Err(json!(other)),
         }
     }
 
-    /// Invokes any function, and gives its answer.
-    pub(crate) async fn invoke(&self, function: String, event: &Value) -> Value {
-        match self.lambda.invoke(&function, event).await.expect("the emulator answers") {
-            InvocationOutcome::Answered(answer) => answer,
-            other => panic!("{function}: {}", json!(other)),
-        }
-    }
-
     pub(crate) async fn show(&self, id: &str) -> Value {
-        self.operate(json!({"op": "show", "id": id})).await
+        let show = json!({"op": "show", "id": id});
+        eventually("the event's page", async || self.ask(&show).await).await
     }
 
     /// The event's page, once it is in this state.
     pub(crate) async fn until(&self, id: &str, state: &str) -> Value {
-        self.until_within(id, state, PATIENCE).await
-    }
-
-    /// The same, where something takes longer by its own declaration.
-    pub(crate) async fn until_within(&self, id: &str, state: &str, patience: Duration) -> Value {
-        eventually_within(patience, &format!("{id} is {state}"), async || {
-            let page = self.show(id).await;
+        let show = json!({"op": "show", "id": id});
+        eventually(&format!("{id} is {state}"), async || {
+            let page = self.ask(&show).await?;
             if page["state"] == state { Ok(page) } else { Err(page) }
         })
         .await
@@ -206,7 +304,7 @@ impl System {
     /// The event's line in the list of the parked, once it is there.
     pub(crate) async fn until_parked(&self, id: &str) -> Value {
         eventually(&format!("{id} is parked"), async || {
-            let list = self.operate(json!({"op": "list", "limit": 100})).await;
+            let list = self.ask(&json!({"op": "list", "limit": 100})).await?;
             let line = list["parked"].as_array().and_then(|lines| lines.iter().find(|line| line["id"] == id));
             line.cloned().ok_or(list)
         })
@@ -227,6 +325,14 @@ impl System {
         ids
     }
 
+    pub(crate) async fn until_call_for(&self, id: &str) {
+        eventually(&format!("the partner got a call for {id}"), async || {
+            let calls = self.calls_for(id).await;
+            if calls.is_empty() { Err(json!(id)) } else { Ok(()) }
+        })
+        .await
+    }
+
     pub(crate) async fn until_calls(&self, count: usize) {
         eventually(&format!("the partner got {count} calls"), async || {
             let calls = self.calls().await;
@@ -235,16 +341,40 @@ impl System {
         .await
     }
 
-    /// Kills every instance of a function of this cloud, as nothing in AWS would warn it. Says how many.
+    /// Kills every instance of a function of this cloud, as nothing in AWS would warn it. Says how many are gone.
     pub(crate) async fn kill(&self, function: &str) -> usize {
         let name = format!("ledgerline-{function}");
-        let pids = processes::of_function(&name, &variable("AWS_ENDPOINT_URL")).expect("Linux");
+        let running = || processes::of_function(&name, &variable("AWS_ENDPOINT_URL")).expect("Linux");
+        let pids = running();
         for pid in &pids {
             // One that ended by itself meanwhile is as dead.
             let _ = processes::send(Signal::Kill, *pid).await;
         }
+        eventually("the killed are gone", async || {
+            let left: Vec<u32> = running().into_iter().filter(|pid| pids.contains(pid)).collect();
+            if left.is_empty() { Ok(()) } else { Err(json!(left)) }
+        })
+        .await;
         pids.len()
     }
+}
+
+/// The queue of the events, and that of the dead letters.
+fn queue_urls() -> [String; 2] {
+    ["LEDGERLINE_EVENTS_QUEUE_URL", "LEDGERLINE_DEAD_LETTERS_QUEUE_URL"].map(variable)
+}
+
+/// Sends until the intake does not fail, as often as a sender tries it.
+pub(super) async fn until_taken<T>(send: impl AsyncFn() -> T, status: impl Fn(&T) -> u16) -> T {
+    let mut answer = send().await;
+    for _ in 1..TRIES {
+        if status(&answer) < 500 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        answer = send().await;
+    }
+    answer
 }
 
 pub(crate) fn variable(name: &str) -> String {
@@ -266,11 +396,7 @@ async fn request(
 
 /// Asks until there is an answer, or says what the last one was.
 pub(super) async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
-    eventually_within(PATIENCE, what, ask).await
-}
-
-async fn eventually_within<T>(patience: Duration, what: &str, ask: impl AsyncFn() -> Result<T, Value>) -> T {
-    let deadline = tokio::time::Instant::now() + patience;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         match ask().await {
             Ok(answer) => return answer,

@@ -19,11 +19,14 @@ pub(super) async fn collected_until(
 ) -> Vec<CollectedSpan> {
     let printed = PathBuf::from(variable("LEDGERLINE_SPANS"));
     eventually(what, async || {
-        let spans = collected(&printed);
+        let mut spans = collected(&printed);
+        // Of the last, not all may be printed yet.
+        spans.pop();
         if is_enough(&spans) {
             return Ok(spans);
         }
-        system.post(&new_lead("nudge")).await;
+        let nudge = system.post(&new_lead("nudge")).await.id();
+        system.until(&nudge, "succeeded").await;
         system.operate(json!({"op": "list", "limit": 1})).await;
         Err(json!(spans.iter().map(|span| &span.name).collect::<Vec<_>>()))
     })
