@@ -30,7 +30,9 @@ const BATCH: &str = "POST /v1/events/{source}/batch";
 const RECEIPT: &str = "GET /v1/receipts/{id}";
 const HANDSHAKE: &str = "GET /v1/events/{source}";
 const HEAD: &str = "HEAD /v1/events/{source}";
+const TYPED_HANDSHAKE: &str = "GET /v1/events/{source}/{type+}";
 
+const TYPED_HEAD: &str = "HEAD /v1/events/{source}/{type+}";
 /// Answers one request.
 pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGatewayV2httpResponse {
     let Arrived { trace, parent } = arrived(intake, &request);
@@ -56,7 +58,7 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
     }
     let mut response = answered.unwrap_or_else(|rejection| rejected(&rejection, &trace));
     response.headers.push(("traceresponse", trace.to_string()));
-    if route == HEAD {
+    if [HEAD, TYPED_HEAD].contains(&route.as_str()) {
         response.body = Value::String(String::new());
         response.content_type = TEXT;
     }
@@ -151,12 +153,12 @@ async fn answer(
             counter.parts(&results);
             Ok(batch(&results, trace))
         }
-        HANDSHAKE => {
+        HANDSHAKE | TYPED_HANDSHAKE => {
             let source = request.path_parameters.get("source").map(String::as_str).unwrap_or_default();
             let query = request.raw_query_string.as_deref().unwrap_or_default();
             handshake(intake, source, query).await.map(challenge)
         }
-        HEAD => {
+        HEAD | TYPED_HEAD => {
             let source = request.path_parameters.get("source").map(String::as_str).unwrap_or_default();
             is_there(intake, source).map(|()| challenge(String::new()))
         }

@@ -7,7 +7,7 @@ use shared::base::machine::Clock;
 use shared::flows::catalog::Shelf;
 use shared::flows::{File, Flows};
 
-use super::http::{EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, TYPED};
+use super::http::{EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, TYPED, TYPED_HANDSHAKE, TYPED_HEAD};
 use super::world::World;
 use crate::fixtures::{payload, root, sender};
 
@@ -111,6 +111,23 @@ async fn metas_handshake_is_answered_with_its_challenge_as_text() {
     assert_eq!((answer.status, &answer.body), (200, &json!(1_158_201_444)));
     assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    unchanged(&world);
+}
+
+/// Meta and Intercom are given one address, and one whose path names a type is asked first, too.
+#[tokio::test]
+async fn a_handshake_is_answered_where_the_path_names_a_type() {
+    let world = world(&[("meta", ""), ("intercom", "")], &[("messages", flow("meta", "messages"))]);
+    let query = "hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=meaty+ham%2Fhock";
+    let typed = |query: &str| asked("meta", query).to(TYPED_HANDSHAKE, "type", "messages");
+    let answer = typed(query).send(&world).await;
+    assert_eq!((answer.status, &answer.body), (200, &json!(1_158_201_444)));
+    assert_eq!(typed(&query.replace("hock", "hocks")).send(&world).await.problem(), "bad-handshake");
+    let head = |source: &str| HttpRequest { body: Value::Null, ..asked(source, "") }.to(TYPED_HEAD, "type", "a/b");
+    for (source, status) in [("intercom", 200), ("meta", 404)] {
+        let raw = head(source).raw(&world).await;
+        assert_eq!((raw["statusCode"].as_i64(), raw["body"].as_str()), (Some(status), Some("")), "{source}");
+    }
     unchanged(&world);
 }
 
