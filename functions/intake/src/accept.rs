@@ -86,10 +86,13 @@ pub async fn accept(
         return asked.challenge.map(|text| Accepted::Challenge(text.to_owned())).ok_or(Rejection::Malformed);
     }
     if let Some(split) = &source.split {
-        let places = envelope::places(&document, split)?;
-        let part = |place: &PartPlace| Ok(envelope::part(&document, split, place));
+        let places = envelope::places(&document, split, source.other_types)?;
         let charge = Charge::Whole(context.within_rate().await?);
         return Ok(Accepted::Parts(context.admit_each(Box::new(places.iter().map(part)), charge).await));
+        if places.is_empty() {
+            return Ok(Accepted::Ignored);
+        }
+        let part = |place: &PartPlace| envelope::part(&document, split, place);
     }
     let standing = context.within_rate().await?;
     let AdmittedEvent { accepted, unsent } = context.admit(document, standing).await?;

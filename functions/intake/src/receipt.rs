@@ -29,7 +29,7 @@ pub enum Accepted {
     Event(Receipt),
     /// Several flows take the event, each under an id of its own: their names and their receipts. At least one has it.
     ByFlow(Vec<(String, Result<Receipt, Rejection>)>),
-    /// No flow takes events of this type, and the source says that this is well.
+    /// No flow takes events of this type, or the delivery held none, and the source says that this is well.
     Ignored,
     /// The delivery held several events: one result for each, in order.
     Parts(Vec<Result<Accepted, Rejection>>),

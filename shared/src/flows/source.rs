@@ -149,7 +149,8 @@ pub enum OtherTypes {
     /// The sender is told that no flow takes them.
     #[default]
     Reject,
-    /// They are answered with success, and nothing is stored: for senders that send more than was asked for.
+    /// They are answered with success, and nothing is stored: for senders that send more than was asked for. So are items of
+    /// a delivery that lack the list of events.
     Ignore,
 }
 
@@ -210,7 +211,7 @@ impl Source {
     pub fn events_in(&self, document: &Value, most: usize) -> Vec<Value> {
         let Some(split) = &self.split else { return vec![document.clone()] };
         let places = split.places(document, most).unwrap_or_default();
-        places.iter().map(|place| split.part(document, place)).collect()
+        places.iter().filter(|place| split.is_event(place)).map(|place| split.part(document, place)).collect()
     }
 
     /// Whether a document as its sender posts it names the type of its events, so that the path need not.
