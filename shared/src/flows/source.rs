@@ -127,6 +127,10 @@ pub struct SenderRetries {
     /// How many tries follow the first, where the sender says.
     #[serde(default)]
     pub times: Option<u32>,
+    /// Whether each try has a signature and a time of its own. Without it, or where nobody knows, the tolerance must be
+    /// longer than the tries, or the later ones are rejected.
+    #[serde(default)]
+    pub signed_anew: bool,
 }
 
 /// The form in which a source writes its bodies.
