@@ -220,7 +220,9 @@ fn arrived(intake: &Intake, request: &ApiGatewayV2httpRequest) -> Arrived {
         return Arrived { parent: Some(senders.parent()), trace: spans.marks(senders.child(span)) };
     }
     match log::scope(|scope| scope.invocation.clone()) {
-        Some(lambdas) => Arrived { parent: Some(lambdas.parent()), trace: spans.marks_own(lambdas.child(span)) },
+        Some(lambdas) => {
+            Arrived { parent: spans.parent_of_lambda(&lambdas), trace: spans.marks_own(lambdas.child(span)) }
+        }
         None => {
             let trace = Trace::start(chance.bits(), chance.bits(), span.number());
             Arrived { trace: spans.marks_own(trace), parent: None }

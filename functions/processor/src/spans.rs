@@ -34,7 +34,7 @@ impl<'p> BatchSpan<'p> {
     pub(crate) fn begin(processor: &'p Processor, batch: &[Received]) -> Self {
         let draw = || processor.chance.bits();
         let above = log::scope(|scope| scope.invocation.clone());
-        let parent = above.as_ref().map(Trace::parent);
+        let parent = above.as_ref().and_then(|lambdas| processor.spans.parent_of_lambda(lambdas));
         let trace = above.unwrap_or_else(|| Trace::start(draw(), draw(), draw()));
         let is_exported = processor.spans.share_has(&trace) == Some(true);
         BatchSpan(is_exported.then(|| {
