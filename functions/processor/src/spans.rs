@@ -118,6 +118,8 @@ impl Work<'_> {
                 .with(span::MESSAGING_MESSAGE_ID, self.message.message_id.clone())
                 .with(span::END, ended.outcome);
             worked.attributes.extend(span::messaging(("process", "process")));
+            let request = log::scope(|scope| scope.request_id.clone());
+            worked.attributes.extend(request.map(|id| (span::FAAS_INVOCATION_ID, id.to_string().into())));
             let reason = ended.reason.clone().map(|reason| (span::SAID, reason.into()));
             worked.attributes.extend(reason);
             worked.attributes.extend(self.claim.get().map(|claim| (span::CLAIM, (*claim).into())));

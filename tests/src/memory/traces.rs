@@ -233,6 +233,7 @@ async fn an_invocation_links_its_messages_from_whatever_traces() {
     assert_eq!(text(received, span::MESSAGING_BATCH_MESSAGE_COUNT).as_deref(), Some("2"));
     let processed = all.iter().filter(|span| span.name == "process events" && !counted(span));
     assert!(processed.clone().count() == 2 && processed.clone().all(|span| span.trace_id != received.trace_id));
+    assert!(processed.clone().all(|span| text(span, span::FAAS_INVOCATION_ID).as_deref() == Some("r-2")));
 }
 
 #[tokio::test]
