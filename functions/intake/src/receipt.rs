@@ -12,6 +12,10 @@ use crate::rejection::Rejection;
 pub struct Receipt {
     /// The event's id.
     pub id: EventId,
+    /// The event's flow.
+    pub flow: String,
+    /// The event's business ids as JSON, as its flow lets the logs tell them.
+    pub ids: Option<String>,
     /// Whether the event had been accepted before.
     pub replayed: bool,
     /// The results of the event's effects, once all are done.
@@ -20,7 +24,7 @@ pub struct Receipt {
     pub standing: Option<Decision>,
 }
 
-shared::base::masked::prints_only!(Receipt as "Receipt", id, replayed, standing);
+shared::base::masked::prints_only!(Receipt as "Receipt", id, flow, replayed, standing);
 
 /// What became of a delivery, or of one event of it.
 #[derive(Clone, Debug, PartialEq)]
