@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt as _};
+use shared::arrival::business_ids::business_ids_as_json;
 use shared::arrival::delivery::Delivery;
 use shared::arrival::event::Event;
 use shared::arrival::invalid::{self, InvalidBody, NoEvent};
@@ -86,9 +87,12 @@ pub async fn accept(
         return asked.challenge.map(|text| Accepted::Challenge(text.to_owned())).ok_or(Rejection::Malformed);
     }
     if let Some(split) = &source.split {
-        let places = envelope::places(&document, split)?;
-        let part = |place: &PartPlace| Ok(envelope::part(&document, split, place));
+        let places = envelope::places(&document, split, source.other_types)?;
         let charge = Charge::Whole(context.within_rate().await?);
+        if places.is_empty() {
+            return Ok(Accepted::Ignored);
+        }
+        let part = |place: &PartPlace| envelope::part(&document, split, place);
         return Ok(Accepted::Parts(context.admit_each(Box::new(places.iter().map(part)), charge).await));
     }
     let standing = context.within_rate().await?;
@@ -331,15 +335,20 @@ impl<'c> Context<'c> {
             Placed::Misfit(event, why) => return self.park(flow, event, &why, standing).await,
             Placed::Event(event) => event,
         };
+        let receipt = Receipt {
+            id: event.id.clone(),
+            flow: flow.name.clone(),
+            ids: business_ids_as_json(flow, &event.payload),
+            replayed: false,
+            result: None,
+            standing,
+        };
         let row = Row::admitted(&event, self.now);
         match timed(self.intake, self.unit, Stage::Admit, self.intake.ledger.admit(&row, self.now)).await? {
-            Admission::New => {
-                let receipt = Receipt { id: event.id.clone(), replayed: false, result: None, standing };
-                Ok(Admitted { receipt, unsent: Some(event) })
-            }
+            Admission::New => Ok(Admitted { receipt, unsent: Some(event) }),
             Admission::Duplicate(first) => {
                 let keyed_by_header = key::header_of(flow, names)?.is_some();
-                answer_duplicate(*first, &row, event, keyed_by_header, standing)
+                answer_duplicate(*first, &row, event, keyed_by_header, receipt)
             }
         }
     }
@@ -358,10 +367,12 @@ impl<'c> Context<'c> {
         let new = timed(self.intake, self.unit, Stage::Admit, admitted).await?;
         if new {
             self.unit.count(&Fact::ParkedInvalid(&flow.name));
-            let (flow, trace_id) = (&flow.name, self.trace.id());
-            debug!(event = %event.id, flow, trace_id, "the event does not fit its flow's schema; it is parked");
+            let trace_id = self.trace.id();
+            debug!(event = %event.id, flow = flow.name, trace_id, "the event does not fit its flow's schema; it is parked");
         }
-        let receipt = Receipt { id: event.id, replayed: !new, result: None, standing };
+        // No schema has said what stands where the flow's ids should.
+        let ids = None;
+        let receipt = Receipt { id: event.id, flow: flow.name.clone(), ids, replayed: !new, result: None, standing };
         Ok(Admitted { receipt, unsent: None })
     }
 

@@ -2,18 +2,19 @@
 
 use shared::arrival::event::Event;
 use shared::ledger::{Row, State};
-use shared::limits::rates::Decision;
 
 use crate::receipt::{Admitted, Receipt};
 use crate::rejection::Rejection;
 
 /// Answers a duplicate: the first answer again, or the result once there is one.
+///
+/// `receipt` is that of the second delivery, had it been the first.
 pub(crate) fn answer_duplicate(
     first: Row,
     second: &Row,
     event: Event,
     keyed_by_header: bool,
-    standing: Option<Decision>,
+    receipt: Receipt,
 ) -> Result<Admitted, Rejection> {
     // Fields say what the event is. A header says only that it is the same, and may be wrong.
     if keyed_by_header && first.fingerprint != second.fingerprint {
@@ -25,5 +26,5 @@ pub(crate) fn answer_duplicate(
     let replay = first.replay;
     let unsent = first.may_be_unsent(&second.fingerprint).then_some(Event { replay, ..event });
     let result = (first.state == State::Succeeded).then(|| first.results());
-    Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, standing }, unsent })
+    Ok(Admitted { receipt: Receipt { id: first.id, replayed: true, result, ..receipt }, unsent })
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use shared::arrival::delivery::Delivery;
-use shared::flows::{BodyFormat, Envelope, PartPlace, Source, Split};
+use shared::flows::{BodyFormat, Envelope, OtherTypes, PartPlace, Source, Split};
 
 use crate::json;
 use crate::rejection::Rejection;
@@ -49,16 +49,30 @@ pub(crate) fn open(delivery: &Delivery, source: &Source) -> Result<ParsedBody, R
 /// The most events that a delivery is split into: as many as the largest sender, Meta, puts into one.
 pub(crate) const MAX_PARTS: usize = 1000;
 
-/// The places of the events in a document that holds several.
-pub(crate) fn places(document: &ParsedBody, split: &Split) -> Result<Vec<PartPlace>, Rejection> {
-    let places = split.places(&document.body, MAX_PARTS).unwrap_or_default();
-    if (1..=MAX_PARTS).contains(&places.len()) { Ok(places) } else { Err(Rejection::NoEvents) }
+/// The places of the events in a document that holds several. A source that lets other types go by lets a delivery without
+/// events go by, too, and each item that holds none.
+pub(crate) fn places(document: &ParsedBody, split: &Split, others: OtherTypes) -> Result<Vec<PartPlace>, Rejection> {
+    let mut places = split.places(&document.body, MAX_PARTS).ok_or(Rejection::NoEvents)?;
+    let least = match others {
+        OtherTypes::Ignore => 0,
+        OtherTypes::Reject => 1,
+    };
+    if !(least..=MAX_PARTS).contains(&places.len()) {
+        return Err(Rejection::NoEvents);
+    }
+    if others == OtherTypes::Ignore {
+        places.retain(|place| split.is_event(place));
+    }
+    Ok(places)
 }
 
 /// The event at one of these places.
-pub(crate) fn part(document: &ParsedBody, split: &Split, place: &PartPlace) -> ParsedBody {
+pub(crate) fn part(document: &ParsedBody, split: &Split, place: &PartPlace) -> Result<ParsedBody, Rejection> {
+    if !split.is_event(place) {
+        return Err(Rejection::NoEvents);
+    }
     let changed = document.changed.iter().filter_map(|pointer| split.pointer(pointer, place)).collect();
-    ParsedBody { body: split.part(&document.body, place), changed }
+    Ok(ParsedBody { body: split.part(&document.body, place), changed })
 }
 
 /// The events of a batch, in order. A bad event does not spoil its neighbours.
@@ -66,6 +80,10 @@ pub(crate) fn open_batch(
     delivery: &Delivery,
     source: &Source,
 ) -> Result<Vec<Result<ParsedBody, Rejection>>, Rejection> {
+    // An item with several events would be acted on by its first.
+    if source.split.is_some() {
+        return Err(Rejection::NoBatches);
+    }
     let (body, changed) = read(&delivery.body).map_err(|_| Rejection::NotABatch)?;
     let Value::Array(items) = body else { return Err(Rejection::NotABatch) };
     if !(1..=MAX_BATCH).contains(&items.len()) {
@@ -228,8 +246,8 @@ mod tests {
         let document = |text: &str| open(&delivery(text), &source("")).expect("a document");
         let two =
             document(r#"{"entry": [{"n": 1}, {"n": 1e400}]}"#.replace("1e400", "12345678901234567890123").as_str());
-        let found = places(&two, &split).expect("two");
-        let parts: Vec<ParsedBody> = found.iter().map(|place| part(&two, &split, place)).collect();
+        let found = places(&two, &split, OtherTypes::Reject).expect("two");
+        let parts: Vec<ParsedBody> = found.iter().map(|place| part(&two, &split, place).expect("an event")).collect();
         assert_eq!(parts[0].body, json!({"entry": [{"n": 1}]}));
         let none: [String; 0] = [];
         assert_eq!(
@@ -237,9 +255,27 @@ mod tests {
             (&none[..], &["/entry/0/n".to_owned()][..])
         );
         let long = format!(r#"{{"entry": [{}0]}}"#, "0,".repeat(MAX_PARTS));
-        for bad in [r#"{"entry": []}"#, r#"{"entry": {}}"#, "{}", "[]", &long] {
-            assert_eq!(places(&document(bad), &split), Err(Rejection::NoEvents), "{bad:.20}");
+        let empty = document(r#"{"entry": []}"#);
+        assert_eq!(places(&empty, &split, OtherTypes::Ignore), Ok(Vec::new()));
+        assert_eq!(places(&empty, &split, OtherTypes::Reject), Err(Rejection::NoEvents));
+        for bad in [r#"{"entry": {}}"#, "{}", "[]", &long] {
+            for others in [OtherTypes::Reject, OtherTypes::Ignore] {
+                assert_eq!(places(&document(bad), &split, others), Err(Rejection::NoEvents), "{bad:.20}");
+            }
         }
+    }
+
+    #[test]
+    fn an_item_without_its_list_goes_by_or_is_rejected_alone() {
+        let split: Split = "entry[*].changes[*]".to_owned().try_into().expect("lists");
+        let mixed = open(&delivery(r#"{"entry": [{"messaging": [1]}, {"changes": [2]}]}"#), &source("")).expect("JSON");
+        let parts = |others| {
+            let places = places(&mixed, &split, others).expect("places");
+            places.iter().map(|place| part(&mixed, &split, place).map(|event| event.body)).collect::<Vec<_>>()
+        };
+        let event = Ok(json!({"entry": [{"changes": [2]}]}));
+        assert_eq!(parts(OtherTypes::Ignore), [event.clone()]);
+        assert_eq!(parts(OtherTypes::Reject), [Err(Rejection::NoEvents), event]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The API Gateway side: unpack the request, answer the caller.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
@@ -29,7 +30,9 @@ use crate::spans::{ServedRequest, export_request};
 const BATCH: &str = "POST /v1/events/{source}/batch";
 const RECEIPT: &str = "GET /v1/receipts/{id}";
 const HANDSHAKE: &str = "GET /v1/events/{source}";
+const TYPED_HANDSHAKE: &str = "GET /v1/events/{source}/{type+}";
 const HEAD: &str = "HEAD /v1/events/{source}";
+const TYPED_HEAD: &str = "HEAD /v1/events/{source}/{type+}";
 
 /// Answers one request.
 pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGatewayV2httpResponse {
@@ -47,16 +50,18 @@ pub async fn handle(intake: &Intake, request: ApiGatewayV2httpRequest) -> ApiGat
         unit.count(&Fact::Took(Stage::Whole, intake.clock.now().since(began)));
     }
     match &answered {
-        Ok(Answer { status, accepted, sampled_by, .. }) => {
+        Ok(answer) => {
+            let Answer { status, accepted, flow, ids, sampled_by, .. } = answer;
             if sampled_by.as_ref().is_none_or(|event| intake.sampling.keeps(event)) {
-                info!(source, route, status, event = accepted, trace_id = trace.id(), "the delivery was answered");
+                let (event, trace_id) = (accepted, trace.id());
+                info!(source, route, status, event, flow, trace_id, ids, "the delivery was answered");
             }
         }
         Err(rejection) => log_rejection(rejection, counter.source, &route, &trace),
     }
     let mut response = answered.unwrap_or_else(|rejection| rejected(&rejection, &trace));
     response.headers.push(("traceresponse", trace.to_string()));
-    if route == HEAD {
+    if [HEAD, TYPED_HEAD].contains(&route.as_str()) {
         response.body = Value::String(String::new());
         response.content_type = TEXT;
     }
@@ -151,12 +156,12 @@ async fn answer(
             counter.parts(&results);
             Ok(batch(&results, trace))
         }
-        HANDSHAKE => {
+        HANDSHAKE | TYPED_HANDSHAKE => {
             let source = request.path_parameters.get("source").map(String::as_str).unwrap_or_default();
             let query = request.raw_query_string.as_deref().unwrap_or_default();
             handshake(intake, source, query).await.map(challenge)
         }
-        HEAD => {
+        HEAD | TYPED_HEAD => {
             let source = request.path_parameters.get("source").map(String::as_str).unwrap_or_default();
             is_there(intake, source).map(|()| challenge(String::new()))
         }
@@ -218,7 +223,9 @@ fn arrived(intake: &Intake, request: &ApiGatewayV2httpRequest) -> Arrived {
         return Arrived { parent: Some(senders.parent()), trace: spans.marks(senders.child(span)) };
     }
     match log::scope(|scope| scope.invocation.clone()) {
-        Some(lambdas) => Arrived { parent: Some(lambdas.parent()), trace: spans.marks_own(lambdas.child(span)) },
+        Some(lambdas) => {
+            Arrived { parent: spans.parent_of_lambda(&lambdas), trace: spans.marks_own(lambdas.child(span)) }
+        }
         None => {
             let trace = Trace::start(chance.bits(), chance.bits(), span.number());
             Arrived { trace: spans.marks_own(trace), parent: None }
@@ -243,6 +250,7 @@ fn of_event(receipt: &Receipt) -> Answer {
     }
     let mut answer = Answer::new(202, body);
     answer.accepted = receipt.id.to_string();
+    (answer.flow, answer.ids) = (Some(receipt.flow.clone()), receipt.ids.clone());
     answer.sampled_by = Some(receipt.id.clone());
     answer.headers.extend(receipt.standing.iter().flat_map(|standing| standing.headers(POLICY)));
     if receipt.replayed {
@@ -264,6 +272,7 @@ fn by_flow(accepted: &Accepted, flows: &[(String, Result<Receipt, Rejection>)], 
     let mut answer = Answer::new(202, json!({"status": "accepted", "flows": each}));
     let receipts = accepted.receipts();
     answer.accepted = receipts.iter().map(|receipt| receipt.id.as_str()).collect::<Vec<_>>().join(" ");
+    answer.flow = flows_of(&receipts);
     answer.sampled_by = receipts.first().map(|receipt| receipt.id.clone());
     let standing = receipts.iter().find_map(|receipt| receipt.standing.as_ref());
     answer.headers.extend(standing.iter().flat_map(|standing| standing.headers(POLICY)));
@@ -286,6 +295,7 @@ fn batch(results: &[Result<Accepted, Rejection>], trace: &Trace) -> Answer {
     let items: Vec<Value> = results.iter().map(|result| item(result, trace)).collect();
     let mut answer = Answer::new(if all_accepted { 202 } else { 207 }, json!({"results": items}));
     answer.accepted = format!("{} events", results.len());
+    answer.flow = flows_of(&results.iter().flatten().flat_map(Accepted::receipts).collect::<Vec<_>>());
     answer.sampled_by = first.map(|first| first.id.clone()).filter(|_| all_accepted);
     answer
 }
@@ -302,8 +312,14 @@ fn spoiled(mut answer: Answer, rejections: &[&Rejection], each: &str, trace: &Tr
     let Some(worst) = rejections.iter().max_by_key(|rejection| urgency(rejection)) else { return answer };
     let mut told = rejected(worst, trace);
     told.body[each] = answer.body[each].take();
-    told.accepted = answer.accepted;
+    (told.accepted, told.flow) = (answer.accepted, answer.flow);
     told
+}
+
+/// The flows of several receipts, each once.
+fn flows_of(receipts: &[&Receipt]) -> Option<String> {
+    let flows: BTreeSet<&str> = receipts.iter().map(|receipt| receipt.flow.as_str()).collect();
+    (!flows.is_empty()).then(|| flows.into_iter().collect::<Vec<_>>().join(" "))
 }
 
 /// Which of several rejections the status of the whole tells: that of one that a repetition can cure.
@@ -384,6 +400,10 @@ struct Answer {
     body: Value,
     /// The accepted events, for the log: an event's id, or how many of a batch.
     accepted: String,
+    /// The flows that have it, for the log.
+    flow: Option<String>,
+    /// The business ids of an event of one flow, for the log.
+    ids: Option<String>,
     /// The event by which the line is sampled, if all went well: the first.
     sampled_by: Option<EventId>,
     /// The problem's name, if there is one.
@@ -398,6 +418,8 @@ impl Answer {
             headers: Vec::new(),
             body,
             accepted: String::new(),
+            flow: None,
+            ids: None,
             sampled_by: None,
             problem: None,
         }

@@ -52,6 +52,12 @@ impl ProblemDetails {
             Rejection::UnsupportedMediaType => {
                 (415, "unsupported-media-type", "Unsupported form", "Send JSON, or a form if this source posts forms.")
             }
+            Rejection::NoBatches => (
+                422,
+                "no-batches",
+                "No batches here",
+                "This source's deliveries hold several events by themselves. Send each to the path without /batch.",
+            ),
             Rejection::NoEvents => {
                 (422, "no-events", "No events", "A list that holds this source's events is missing, empty or too long.")
             }

@@ -12,6 +12,10 @@ use crate::rejection::Rejection;
 pub struct Receipt {
     /// The event's id.
     pub id: EventId,
+    /// The event's flow.
+    pub flow: String,
+    /// The event's business ids as JSON, as its flow lets the logs tell them.
+    pub ids: Option<String>,
     /// Whether the event had been accepted before.
     pub replayed: bool,
     /// The results of the event's effects, once all are done.
@@ -20,7 +24,7 @@ pub struct Receipt {
     pub standing: Option<Decision>,
 }
 
-shared::base::masked::prints_only!(Receipt as "Receipt", id, replayed, standing);
+shared::base::masked::prints_only!(Receipt as "Receipt", id, flow, replayed, standing);
 
 /// What became of a delivery, or of one event of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +33,7 @@ pub enum Accepted {
     Event(Receipt),
     /// Several flows take the event, each under an id of its own: their names and their receipts. At least one has it.
     ByFlow(Vec<(String, Result<Receipt, Rejection>)>),
-    /// No flow takes events of this type, and the source says that this is well.
+    /// No flow takes events of this type, or the delivery held none, and the source says that this is well.
     Ignored,
     /// The delivery held several events: one result for each, in order.
     Parts(Vec<Result<Accepted, Rejection>>),

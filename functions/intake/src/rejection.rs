@@ -29,6 +29,9 @@ pub enum Rejection {
     /// The batch is no array, is empty, or is too long.
     #[error("not a batch")]
     NotABatch,
+    /// The source's deliveries hold several events by themselves, and it posts no batches of them.
+    #[error("no batches from this source")]
+    NoBatches,
     /// The lists that hold the source's events are missing, empty, or too long.
     #[error("no list of events")]
     NoEvents,

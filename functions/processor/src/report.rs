@@ -1,7 +1,6 @@
 //! The line that a message leaves in the log: one each, when it has been worked on.
 
-use serde_json::{Map, Value};
-use shared::arrival::business_ids::business_ids;
+use shared::arrival::business_ids::business_ids_as_json;
 use shared::flows::Flow;
 use tracing::info;
 
@@ -15,14 +14,8 @@ pub(crate) fn report(work: &Work<'_>, flow: Option<&Flow>, ended: &Ended) {
         return;
     }
     let (event, flow_name, trace_id) = work.ids();
-    let (replay, wake, ids) = (work.event.replay, work.event.wake, flow.and_then(|flow| ids(work, flow)));
+    let (replay, wake) = (work.event.replay, work.event.wake);
+    let ids = flow.and_then(|flow| business_ids_as_json(flow, &work.event.payload));
     let (outcome, attempt, reason) = (ended.outcome, ended.attempt, ended.reason.as_deref());
     info!(event, flow = flow_name, attempt, outcome, reason, replay, wake, trace_id, ids, "the message was processed");
-}
-
-/// The event's business ids as JSON, if its flow marks any.
-fn ids(work: &Work<'_>, flow: &Flow) -> Option<String> {
-    let ids = business_ids(flow, &work.event.payload).into_iter();
-    let ids: Map<String, Value> = ids.map(|(name, id)| (name.to_owned(), Value::String(id))).collect();
-    (!ids.is_empty()).then(|| Value::Object(ids).to_string())
 }

@@ -34,7 +34,7 @@ impl<'p> BatchSpan<'p> {
     pub(crate) fn begin(processor: &'p Processor, batch: &[Received]) -> Self {
         let draw = || processor.chance.bits();
         let above = log::scope(|scope| scope.invocation.clone());
-        let parent = above.as_ref().map(Trace::parent);
+        let parent = above.as_ref().and_then(|lambdas| processor.spans.parent_of_lambda(lambdas));
         let trace = above.unwrap_or_else(|| Trace::start(draw(), draw(), draw()));
         let is_exported = processor.spans.share_has(&trace) == Some(true);
         BatchSpan(is_exported.then(|| {
@@ -118,6 +118,8 @@ impl Work<'_> {
                 .with(span::MESSAGING_MESSAGE_ID, self.message.message_id.clone())
                 .with(span::END, ended.outcome);
             worked.attributes.extend(span::messaging(("process", "process")));
+            let request = log::scope(|scope| scope.request_id.clone());
+            worked.attributes.extend(request.map(|id| (span::FAAS_INVOCATION_ID, id.to_string().into())));
             let reason = ended.reason.clone().map(|reason| (span::SAID, reason.into()));
             worked.attributes.extend(reason);
             worked.attributes.extend(self.claim.get().map(|claim| (span::CLAIM, (*claim).into())));

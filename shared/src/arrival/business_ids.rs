@@ -1,6 +1,6 @@
 //! The business ids of an event, as its flow lets the logs tell them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::key::logged;
 use crate::flows::Flow;
@@ -12,6 +12,13 @@ const MAX_CHARS: usize = 64;
 pub fn business_ids<'f>(flow: &'f Flow, payload: &Value) -> Vec<(&'f str, String)> {
     let id = |(name, field)| Some((name, logged(field, payload)?.chars().take(MAX_CHARS).collect()));
     flow.log.iter().map(|(name, field)| (name.as_str(), field)).filter_map(id).collect()
+}
+
+/// The same as JSON, for a line of the log, if the flow marks any.
+pub fn business_ids_as_json(flow: &Flow, payload: &Value) -> Option<String> {
+    let ids = business_ids(flow, payload).into_iter();
+    let ids: Map<String, Value> = ids.map(|(name, id)| (name.to_owned(), Value::String(id))).collect();
+    (!ids.is_empty()).then(|| Value::Object(ids).to_string())
 }
 
 #[cfg(test)]

@@ -127,6 +127,10 @@ pub struct SenderRetries {
     /// How many tries follow the first, where the sender says.
     #[serde(default)]
     pub times: Option<u32>,
+    /// Whether each try has a signature and a time of its own. Without it, or where nobody knows, the tolerance must be
+    /// longer than the tries, or the later ones are rejected.
+    #[serde(default)]
+    pub signed_anew: bool,
 }
 
 /// The form in which a source writes its bodies.
@@ -149,7 +153,8 @@ pub enum OtherTypes {
     /// The sender is told that no flow takes them.
     #[default]
     Reject,
-    /// They are answered with success, and nothing is stored: for senders that send more than was asked for.
+    /// They are answered with success, and nothing is stored: for senders that send more than was asked for. So are items of
+    /// a delivery that lack the list of events.
     Ignore,
 }
 
@@ -210,7 +215,7 @@ impl Source {
     pub fn events_in(&self, document: &Value, most: usize) -> Vec<Value> {
         let Some(split) = &self.split else { return vec![document.clone()] };
         let places = split.places(document, most).unwrap_or_default();
-        places.iter().map(|place| split.part(document, place)).collect()
+        places.iter().filter(|place| split.is_event(place)).map(|place| split.part(document, place)).collect()
     }
 
     /// Whether a document as its sender posts it names the type of its events, so that the path need not.

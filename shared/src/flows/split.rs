@@ -14,11 +14,13 @@ use super::Field;
 #[serde(try_from = "String")]
 pub struct Split(Vec<Vec<String>>);
 
-/// The place of one event in its delivery: an index into each list.
+/// The place of one event in its delivery: an index into each list. One that ends before the last list is of an item that
+/// lacks the next list: it holds no event, and may hold what is none of this source's.
 pub type PartPlace = Vec<usize>;
 
 impl Split {
-    /// The places of the events, in order. `None` says that a list is missing, or is none. It finds no more than `most` and one.
+    /// The places of the events, in order, and of the items without any. `None` says that the outermost list is missing, or
+    /// that something else stands in the place of a list. It finds no more than `most` and one.
     pub fn places(&self, document: &Value, most: usize) -> Option<Vec<PartPlace>> {
         let mut places = Vec::new();
         self.find(document, &self.0, &mut Vec::new(), most, &mut places)?;
@@ -37,8 +39,12 @@ impl Split {
             places.push(here.clone());
             return Some(());
         };
-        let list = path.iter().try_fold(value, |value, name| value.get(name))?.as_array()?;
-        for (index, item) in list.iter().enumerate() {
+        let list = path.iter().try_fold(value, |value, name| value.get(name));
+        let Some(list) = list.filter(|list| !list.is_null()) else {
+            places.push(here.clone());
+            return (!here.is_empty() && value.is_object()).then_some(());
+        };
+        for (index, item) in list.as_array()?.iter().enumerate() {
             if places.len() > most {
                 break;
             }
@@ -47,6 +53,11 @@ impl Split {
             here.pop();
         }
         Some(())
+    }
+
+    /// Whether an event stands at a place.
+    pub fn is_event(&self, place: &[usize]) -> bool {
+        place.len() == self.0.len()
     }
 
     /// Whether the whole document is a list, and each event an item of it.
@@ -148,7 +159,8 @@ mod tests {
     fn parts(text: &str, document: &Value) -> Option<Vec<Value>> {
         let split = split(text);
         let places = split.places(document, 100)?;
-        Some(places.iter().map(|place| split.part(document, place)).collect())
+        let events = places.iter().filter(|place| split.is_event(place));
+        Some(events.map(|place| split.part(document, place)).collect())
     }
 
     #[test]
@@ -167,14 +179,33 @@ mod tests {
 
     #[test]
     fn a_document_of_another_form_has_no_events() {
-        for other in
-            [json!({}), json!([]), json!({"entry": {}}), json!({"entry": [{"changes": 1}]}), json!({"entry": [1]})]
-        {
+        let entry = |entry: Value| json!({"entry": [{"changes": [1]}, entry]});
+        for other in [
+            json!({}),
+            json!([]),
+            json!({"entry": {}}),
+            json!({"entry": [1]}),
+            entry(json!(1)),
+            entry(json!([])),
+            entry(json!({"changes": 1})),
+            entry(json!({"changes": {"0": 1}})),
+            json!({"entry": null}),
+        ] {
             assert_eq!(parts("entry[*].changes[*]", &other), None, "{other}");
         }
         for empty in [json!({"entry": []}), json!({"entry": [{"changes": []}]})] {
             assert_eq!(parts("entry[*].changes[*]", &empty), Some(Vec::new()), "{empty}");
         }
+    }
+
+    #[test]
+    fn an_item_without_the_next_list_holds_no_event_and_spoils_no_other() {
+        let document = json!({"entry": [{"messaging": [1]}, {"changes": [{"v": "a"}]}, {"changes": null}]});
+        let lists = split("entry[*].changes[*]");
+        assert_eq!(lists.places(&document, 100), Some(vec![vec![0], vec![1, 0], vec![2]]));
+        assert_eq!(parts("entry[*].changes[*]", &document), Some(vec![json!({"entry": [{"changes": [{"v": "a"}]}]})]));
+        let deep = json!({"a": [{"b": {}}, {"b": {"c": [1]}}]});
+        assert_eq!(split("a[*].b.c[*]").places(&deep, 100), Some(vec![vec![0], vec![1, 0]]));
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! What is allowed in flows, and hardly meant.
 
-use super::{Effect, File, Flow, Flows, Guarantee, Problem};
-use crate::base::wrong::Wrong;
+use super::{Effect, File, Flow, Flows, Guarantee, Problem, Source};
+use crate::base::wrong::{Wrong, step};
 
 impl Flows {
     /// What is allowed and hardly meant, in flows that were read from these files.
     pub fn warnings(&self, files: &[File]) -> Vec<Problem> {
         let of_flow = |flow: &Flow| {
-            let told = self.is_forgotten_early(flow).into_iter().chain(self.is_outlived(flow));
+            let told =
+                [self.is_forgotten_early(flow), self.is_forgotten_before_its_signature(flow), self.is_outlived(flow)];
             let file = format!("flows/{}.yaml", flow.name);
-            told.map(|wrong| Problem::locate(files, &file, &wrong)).collect::<Vec<_>>()
+            told.into_iter().flatten().map(|wrong| Problem::locate(files, &file, &wrong)).collect::<Vec<_>>()
         };
-        self.flows.values().flat_map(of_flow).collect()
+        let of_source = |(name, source): (&String, &Source)| {
+            let wrong = rejects_repetitions(name, source)?;
+            Some(Problem::locate(files, "sources.yaml", &wrong))
+        };
+        self.sources.iter().filter_map(of_source).chain(self.flows.values().flat_map(of_flow)).collect()
     }
 
     /// A key that is forgotten while its sender may still repeat the delivery, which would then be a new event.
@@ -22,6 +27,15 @@ impl Flows {
         let what = format!("ttl is not longer than `{source}` repeats a delivery, which is {hours:.1} h");
         let hint =
             "a repetition after the ttl is a new event: raise the ttl, or let the key have a moment of the event";
+        Some(Wrong::at("/ttl", what).hint(hint))
+    }
+
+    /// A key that is forgotten while a copy of its delivery is still believed.
+    fn is_forgotten_before_its_signature(&self, flow: &Flow) -> Option<Wrong> {
+        let name = &flow.on.source;
+        self.source(name).filter(|source| source.scheme.signs_time() && flow.ttl < source.tolerance())?;
+        let what = format!("ttl is shorter than the tolerance of `{name}`");
+        let hint = "whoever has a copy of a delivery could have it acted on again: raise the ttl";
         Some(Wrong::at("/ttl", what).hint(hint))
     }
 
@@ -36,6 +50,19 @@ impl Flows {
         let hint = "an event that comes again in between would have the key of the first one: raise keep";
         Some(Wrong::at("/keep", what).hint(hint))
     }
+}
+
+/// A tolerance that ends before the repetitions of a sender that may sign only once: the later ones are all rejected.
+fn rejects_repetitions(name: &str, source: &Source) -> Option<Wrong> {
+    let retries = source.retries.filter(|retries| !retries.signed_anew && source.tolerance() <= retries.within)?;
+    if !source.scheme.signs_time() {
+        return None;
+    }
+    let hours = retries.within.as_secs_f64() / 3600.0;
+    let what = format!("the tolerance of `{name}` is not longer than it repeats a delivery, which is {hours:.1} h");
+    let hint = "a repetition with the signature of the first try is rejected: raise the tolerance, or say \
+                `signed_anew: true` in `retries` if the sender signs each try";
+    Some(Wrong::at(step(name), what).hint(hint))
 }
 
 #[cfg(test)]
@@ -67,5 +94,42 @@ retry: {strategy: fixed, base: 1s, max_delay: 1s, max_attempts: 2}
             let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
             assert_eq!(flows.warnings(&files).len(), told, "{window} {keep}");
         }
+    }
+
+    fn warned(source: &str) -> Vec<String> {
+        let sources = format!("shop: {{scheme: {source}, max_body: 1KiB, rate: 10/s, type_at: type}}");
+        let files = [
+            ("sources.yaml", sources),
+            ("integrations.yaml", "crm: {base_url: https://crm.example.com, timeout: 3s}".to_owned()),
+            ("flows/leads.yaml", FLOW.to_owned()),
+        ];
+        let files = files.map(|(path, text)| File { path: path.into(), text });
+        let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+        flows.warnings(&files).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_tolerance_that_rejects_the_repetitions_of_a_sender_that_signs_once_is_told() {
+        let told = "sources.yaml:1:1: the tolerance of `shop` is not longer than it repeats a delivery, which is 8.0 h";
+        for bad in ["stripe, retries: {for: 8h}", "stripe, tolerance: 8h, retries: {for: 8h}"] {
+            let warnings = warned(bad);
+            assert!(warnings.len() == 1 && warnings[0].starts_with(told), "{bad}: {warnings:?}");
+        }
+        for good in [
+            "stripe",
+            "stripe, tolerance: 9h, retries: {for: 8h}",
+            "stripe, retries: {for: 8h, signed_anew: true}",
+            "github, retries: {for: 8h}",
+            "stripe, retries: {for: 4m}",
+        ] {
+            assert_eq!(warned(good), Vec::<String>::new(), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_forgotten_before_its_delivery_is_told() {
+        let [warning] = &warned("stripe, tolerance: 73h")[..] else { panic!("one warning") };
+        assert!(warning.starts_with("flows/leads.yaml:8:6: ttl is shorter than the tolerance of `shop`"), "{warning}");
+        assert_eq!(warned("stripe, tolerance: 72h"), Vec::<String>::new());
     }
 }

@@ -8,12 +8,20 @@ use crate::operate::span::{Spans, TraceSpan};
 
 /// The spans that were exported.
 #[derive(Clone, Debug, Default)]
-pub struct ModelSpans(Arc<Mutex<Vec<TraceSpan>>>);
+pub struct ModelSpans {
+    put: Arc<Mutex<Vec<TraceSpan>>>,
+    in_cloudwatch: bool,
+}
 
 impl ModelSpans {
+    /// Spans that are exported to CloudWatch, beside X-Ray's own.
+    pub fn in_cloudwatch() -> Self {
+        ModelSpans { in_cloudwatch: true, ..ModelSpans::default() }
+    }
+
     /// All of them, in the order in which they ended.
     pub fn all(&self) -> Vec<TraceSpan> {
-        locked(&self.0).clone()
+        locked(&self.put).clone()
     }
 }
 
@@ -23,6 +31,10 @@ impl Spans for ModelSpans {
     }
 
     fn put(&self, span: TraceSpan) {
-        locked(&self.0).push(span);
+        locked(&self.put).push(span);
+    }
+
+    fn are_in_cloudwatch(&self) -> bool {
+        self.in_cloudwatch
     }
 }

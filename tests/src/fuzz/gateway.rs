@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::payload::Spoiled;
 use super::{Arena, each};
 use crate::fixtures::{lead, lead_of, root};
-use crate::memory::{BATCH, HEAD, HttpRequest, RECEIPT, RECEIPTS_TOKEN, TYPED};
+use crate::memory::{BATCH, HEAD, HttpRequest, RECEIPT, RECEIPTS_TOKEN, TYPED, TYPED_HEAD};
 
 const WORDS: &[&str] = &[
     "null",
@@ -24,7 +24,9 @@ const WORDS: &[&str] = &[
     "POST /v1/events/{source}/{type+}",
     "GET /v1/receipts/{id}",
     "GET /v1/events/{source}",
+    "GET /v1/events/{source}/{type+}",
     HEAD,
+    TYPED_HEAD,
     "../",
     "web-forms",
     "application/cloudevents+json",
@@ -73,7 +75,7 @@ fn target() {
             return;
         };
         let before = arena.stored();
-        let asks = request.route_key.as_deref() == Some(HEAD);
+        let asks = request.route_key.as_deref().is_some_and(|route| [HEAD, TYPED_HEAD].contains(&route));
         let response = arena.runtime.block_on(intake::handle(&arena.world.intake, request));
         let answer = serde_json::to_value(response).expect("an answer is JSON");
         let text = answer["body"].as_str().expect("a body");

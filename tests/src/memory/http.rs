@@ -13,7 +13,9 @@ pub(crate) const EVENT: &str = "POST /v1/events/{source}";
 pub(crate) const TYPED: &str = "POST /v1/events/{source}/{type+}";
 pub(crate) const BATCH: &str = "POST /v1/events/{source}/batch";
 pub(crate) const HANDSHAKE: &str = "GET /v1/events/{source}";
+pub(crate) const TYPED_HANDSHAKE: &str = "GET /v1/events/{source}/{type+}";
 pub(crate) const HEAD: &str = "HEAD /v1/events/{source}";
+pub(crate) const TYPED_HEAD: &str = "HEAD /v1/events/{source}/{type+}";
 pub(crate) const RECEIPT: &str = "GET /v1/receipts/{id}";
 
 /// A request in the making: genuine until a test spoils it.

@@ -9,7 +9,7 @@ use shared::model::Script;
 use shared::operate::log::{LogLevel, LogSampling};
 use tracing::subscriber::{DefaultGuard, set_default};
 
-use super::http::HttpRequest;
+use super::http::{BATCH, HttpRequest};
 use super::log::{Log, WrittenLog};
 use super::world::{World, flows_with};
 use crate::fixtures::{by_ada, flows, lead, lead_of, payload};
@@ -40,6 +40,29 @@ async fn a_message_leaves_one_line_that_says_what_became_of_it() {
     assert_eq!(ids["event_id"], "evt_9");
     assert_eq!(ids["who"].as_str().map(str::len), Some(64), "it is hashed");
     assert!(!log.text().to_lowercase().contains("ada@"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_delivery_leaves_one_line_that_names_its_flow_and_its_business_ids() {
+    let world = World::with(flows_with(with_ids));
+    let lead = |n: u32| lead_of(&format!("evt_{n}"), "Ada@example.com");
+    for again in 0..2 {
+        let log = Log::capture();
+        HttpRequest::of(&world, lead(9).to_string().as_bytes()).send(&world).await;
+        let [line] = &lines(&log)[..] else { panic!("{}", log.text()) };
+        assert_eq!(line["flow"], "lead-routing", "delivery {again}: {line}");
+        let ids: Value = serde_json::from_str(line["ids"].as_str().expect("ids")).expect("JSON");
+        assert_eq!((&ids["event_id"], ids["who"].as_str().map(str::len)), (&json!("evt_9"), Some(64)));
+        assert!(!log.text().to_lowercase().contains("ada@"), "{}", log.text());
+    }
+    let log = Log::capture();
+    let batch = json!([lead(1), lead(2)]).to_string();
+    HttpRequest::of(&world, batch.as_bytes()).to(BATCH, "source", "web-forms").send(&world).await;
+    let [line] = &lines(&log)[..] else { panic!("{}", log.text()) };
+    assert_eq!(
+        (&line["event"], &line["flow"], &line["ids"]),
+        (&json!("2 events"), &json!("lead-routing"), &Value::Null)
+    );
 }
 
 #[tokio::test]

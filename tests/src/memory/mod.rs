@@ -48,7 +48,7 @@ mod world;
 pub(crate) use console::{HOSTILE, hostile};
 pub(crate) use effects::replace_effects;
 pub(crate) use faults::OutOfService;
-pub(crate) use http::{BATCH, EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, RECEIPT, TYPED};
+pub(crate) use http::{BATCH, EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, RECEIPT, TYPED, TYPED_HEAD};
 pub(crate) use log::Log;
 pub(crate) use not_kept::take_no_payload;
 pub(crate) use outages::scribble_row;

@@ -7,7 +7,7 @@ use shared::base::machine::Clock;
 use shared::flows::catalog::Shelf;
 use shared::flows::{File, Flows};
 
-use super::http::{EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, TYPED};
+use super::http::{BATCH, EVENT, HANDSHAKE, HEAD, HttpAnswer, HttpRequest, TYPED, TYPED_HANDSHAKE, TYPED_HEAD};
 use super::world::World;
 use crate::fixtures::{payload, root, sender};
 
@@ -114,6 +114,23 @@ async fn metas_handshake_is_answered_with_its_challenge_as_text() {
     unchanged(&world);
 }
 
+/// Meta and Intercom are given one address, and one whose path names a type is asked first, too.
+#[tokio::test]
+async fn a_handshake_is_answered_where_the_path_names_a_type() {
+    let world = world(&[("meta", ""), ("intercom", "")], &[("messages", flow("meta", "messages"))]);
+    let query = "hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=meaty+ham%2Fhock";
+    let typed = |query: &str| asked("meta", query).to(TYPED_HANDSHAKE, "type", "messages");
+    let answer = typed(query).send(&world).await;
+    assert_eq!((answer.status, &answer.body), (200, &json!(1_158_201_444)));
+    assert_eq!(typed(&query.replace("hock", "hocks")).send(&world).await.problem(), "bad-handshake");
+    let head = |source: &str| HttpRequest { body: Value::Null, ..asked(source, "") }.to(TYPED_HEAD, "type", "a/b");
+    for (source, status) in [("intercom", 200), ("meta", 404)] {
+        let raw = head(source).raw(&world).await;
+        assert_eq!((raw["statusCode"].as_i64(), raw["body"].as_str()), (Some(status), Some("")), "{source}");
+    }
+    unchanged(&world);
+}
+
 #[tokio::test]
 async fn a_sender_that_asks_whether_anybody_is_there_is_told_nothing_but_that() {
     let world = world(&[("intercom", ""), ("meta", ""), ("stripe", "")], &[]);
@@ -157,6 +174,52 @@ async fn each_event_of_a_delivery_is_its_own_and_a_repetition_harms_none() {
         && again.body["results"][at]["id"] == first.body["results"][at]["id"]));
     world.drain().await;
     assert_eq!(world.partners.calls().len(), 2, "all again, without harm");
+}
+
+/// One change of a delivery of Meta's.
+fn lead() -> Value {
+    json!({"field": "leadgen", "value": {"leadgen_id": "1", "form_id": "2"}})
+}
+
+/// A page's app gets leads and messages at its one address, in one delivery or in two.
+#[tokio::test]
+async fn an_entry_without_changes_loses_no_lead_beside_it() {
+    let world = world(&[("meta", "")], &[("meta-leads", leads())]);
+    let (leads, messages) = (json!({"id": 1, "changes": [lead()]}), json!({"id": 1, "messaging": [{"text": CANARY}]}));
+    for entries in [json!([leads, messages]), json!([messages, leads])] {
+        let mixed = answer(&world, "meta", None, &json!({"object": "page", "entry": entries})).await;
+        let results = mixed.body["results"].as_array().map(Vec::as_slice).unwrap_or_default();
+        assert_eq!((mixed.status, results.len()), (200, 1), "{}", mixed.body);
+        assert_eq!(results[0]["status"], "accepted");
+    }
+    assert_eq!(world.ledger.rows().len(), 1);
+    let rows = world.ledger.writes();
+    for entries in [json!([messages]), json!([{"id": 1, "changes": []}]), json!([{"changes": null}]), json!([])] {
+        let delivery = json!({"object": "page", "entry": entries});
+        let other = answer(&world, "meta", None, &delivery).await;
+        assert_eq!((other.status, &other.body), (200, &json!({"status": "ignored"})), "{delivery}");
+    }
+    assert_eq!(world.ledger.writes(), rows, "nothing more was stored");
+}
+
+/// A source that does not let other types go by is told of what it holds besides: nobody here knows what it was.
+#[tokio::test]
+async fn an_entry_without_changes_is_rejected_alone_where_others_are_not_ignored() {
+    let world = world(&[("meta", ", other_types: reject")], &[("meta-leads", leads())]);
+    let delivery = |entries: Value| json!({"object": "page", "entry": entries});
+    let (leads, messages) = (json!({"changes": [lead()]}), json!({"messaging": [{"text": CANARY}]}));
+    for entries in [json!([messages]), json!([{"changes": []}]), json!([])] {
+        let refused = answer(&world, "meta", None, &delivery(entries)).await;
+        assert_eq!((refused.status, refused.problem()), (422, "no-events"), "{}", refused.body);
+    }
+    unchanged(&world);
+    let mixed = answer(&world, "meta", None, &delivery(json!([messages, leads]))).await;
+    assert_eq!((mixed.status, mixed.problem()), (422, "no-events"), "{}", mixed.body);
+    assert_eq!(mixed.body["results"][0]["type"], "urn:ledgerline:problem:no-events");
+    assert_eq!(mixed.body["results"][1]["status"], "accepted");
+    assert!(!mixed.body.to_string().contains(CANARY));
+    world.drain().await;
+    assert_eq!(world.partners.calls().len(), 1, "the lead is acted on");
 }
 
 /// A sender that reads nothing but the status has to send all again, so that nothing is lost.
@@ -320,7 +383,7 @@ async fn hostile_handshakes_splits_and_forms_are_answered_clearly_and_change_not
     let cases =
         handshakes(&world).into_iter().chain(splits(&world)).chain(forms(&world)).chain(of_several_flows(&world));
     let cases: Vec<Case> = cases.collect();
-    assert!(cases.len() >= 52, "{}", cases.len());
+    assert!(cases.len() >= 60, "{}", cases.len());
     for (name, request, status, problem) in cases {
         let loud = ["x-request-id", "user-agent", "origin", "referer", "x-forwarded-host", "cookie"];
         let answer = loud.iter().fold(request, |request, name| request.with(name, CANARY)).send(&world).await;
@@ -396,13 +459,24 @@ fn splits(world: &World) -> Vec<Case> {
     let meta = |body: Value| posted(world, "meta", None, body.to_string().as_bytes());
     let mail = |body: &[u8]| posted(world, "sendgrid", None, body);
     let many = json!({"entry": [{"changes": vec![json!({"field": "leadgen"}); 1001]}]});
+    let beside = |entry: Value| meta(json!({"object": "page", "entry": [{"changes": [lead()]}, entry]}));
+    let batch =
+        |name: &str, items: Value| posted(world, name, None, items.to_string().as_bytes()).to(BATCH, "source", name);
     vec![
         ("no entries", meta(json!({"object": "page", "note": CANARY})), 422, "no-events"),
-        ("an empty list", meta(json!({"entry": []})), 422, "no-events"),
-        ("entries without changes", meta(json!({"entry": [{"id": "1"}]})), 422, "no-events"),
+        ("null for a list", meta(json!({"entry": null, "note": CANARY})), 422, "no-events"),
+        ("another name for the list", meta(json!({"entries": [{"changes": [lead()]}]})), 422, "no-events"),
         ("a list that is none", meta(json!({"entry": {"0": {"changes": []}}})), 422, "no-events"),
         ("a list inside of a text", meta(json!({"entry": ["changes"]})), 422, "no-events"),
+        ("an object for changes, beside a lead", beside(json!({"changes": {"0": CANARY}})), 422, "no-events"),
+        ("a text for changes, beside a lead", beside(json!({"changes": CANARY})), 422, "no-events"),
+        ("a text for an entry, beside a lead", beside(json!(CANARY)), 422, "no-events"),
+        ("a list for an entry, beside a lead", beside(json!([{"changes": [lead()]}])), 422, "no-events"),
         ("too many events", meta(many), 422, "no-events"),
+        ("too many entries without events", meta(json!({"entry": vec![json!({}); 1001]})), 422, "no-events"),
+        ("a batch of deliveries", batch("meta", json!([payload("meta-leads.json")])), 422, "no-batches"),
+        ("a batch of events", batch("sendgrid", json!([{"event": "bounce", "id": 1}])), 422, "no-batches"),
+        ("an unsigned batch", batch("meta", json!([])).without("x-hub-signature-256"), 401, "bad-signature"),
         ("an object where a list is", mail(b"{}"), 422, "no-events"),
         ("nothing", mail(b""), 400, "malformed"),
         ("a list that does not end", mail(b"[{\"event\": \"bounce\""), 400, "malformed"),

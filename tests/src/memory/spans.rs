@@ -30,6 +30,11 @@ pub(super) const LAMBDA: &str =
 
 /// The event source mapping's invocation with what is on the queue.
 pub(super) async fn invoke(world: &World, request: &str) {
+    invoke_under(world, request, LAMBDA).await;
+}
+
+/// The same under this header of Lambda's.
+pub(super) async fn invoke_under(world: &World, request: &str, lambda: &str) {
     let record = |message: Received| {
         json!({"messageId": message.message_id, "receiptHandle": message.receipt, "body": message.body,
                "attributes": {"MessageGroupId": message.group}})
@@ -37,7 +42,7 @@ pub(super) async fn invoke(world: &World, request: &str) {
     let records: Vec<_> = world.events.receive(10).iter().map(Delivered::received).map(record).collect();
     let batch = serde_json::from_value(json!({"Records": records})).expect("a batch");
     let handled = processor::handle(&world.processor, batch, world.clock.now() + world.processor.timeout);
-    within(LogScope::of_invocation(request, Some(LAMBDA)), handled).await;
+    within(LogScope::of_invocation(request, Some(lambda)), handled).await;
 }
 
 /// What is required of a span with this name, by the semantic conventions for HTTP, messaging and functions: of that, only

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effects::replace_effects;
 use super::http::HttpRequest;
-use super::spans::invoke;
+use super::spans::{invoke, invoke_under};
 use super::world::{World, flows_with, flows_without_breaker};
 use crate::fixtures::{lead, lead_of};
 
@@ -180,11 +180,37 @@ async fn a_delivery_without_a_trace_goes_on_in_lambdas_own() {
         assert_eq!(trace.id(), "5759e988bd862e3fe1be46a994272793");
         let served = spans.all().pop().expect("a span");
         assert_eq!(served.id, trace.parent());
-        assert_eq!(served.parent.map(|parent| parent.to_string()).as_deref(), Some("53995c3f42cd8ad8"));
+        assert_eq!(served.parent, None, "a collector has no span of X-Ray's");
         assert_eq!(text(&served, span::FAAS_INVOCATION_ID).as_deref(), Some("r-1"));
     }
     world.poll().await;
     assert!(told_partners(&world).iter().all(|(_, state)| state.is_none()), "a state without its trace is nobody's");
+}
+
+/// The parents of the request and of the batch, whose sender names no trace, where Lambda's header says that X-Ray records it
+/// or not.
+async fn parents_below_lambda(spans: ModelSpans, sampled: u8) -> [Option<String>; 2] {
+    let header = format!("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled={sampled}");
+    let world = traced_world(crate::fixtures::plain_flows(), &spans);
+    let request = HttpRequest::of(&world, lead().to_string().as_bytes());
+    assert_eq!(within(LogScope::of_invocation("r-1", Some(&header)), request.send(&world)).await.status, 202);
+    invoke_under(&world, "r-2", &header).await;
+    let all = spans.all();
+    assert!(all.iter().all(|span| format!("{:032x}", span.trace_id) == "5759e988bd862e3fe1be46a994272793"));
+    let exported = by_id(&all);
+    let below = |span: &&TraceSpan| span.parent.is_none_or(|parent| !exported.contains_key(&parent));
+    let tops: Vec<_> = all.iter().filter(below).collect();
+    let [request, batch] = tops[..] else { panic!("the request and the batch stand above: {tops:#?}") };
+    [request, batch].map(|span| span.parent.map(|parent| parent.to_string()))
+}
+
+#[tokio::test]
+async fn only_where_x_ray_has_lambdas_span_is_it_a_parent() {
+    let x_rays = || Some("53995c3f42cd8ad8".to_owned());
+    assert_eq!(parents_below_lambda(ModelSpans::in_cloudwatch(), 1).await, [x_rays(), x_rays()]);
+    assert_eq!(parents_below_lambda(ModelSpans::in_cloudwatch(), 0).await, [None, None]);
+    assert_eq!(parents_below_lambda(ModelSpans::default(), 1).await, [None, None]);
+    assert_eq!(parents_below_lambda(ModelSpans::default(), 0).await, [None, None]);
 }
 
 #[tokio::test]
@@ -207,6 +233,7 @@ async fn an_invocation_links_its_messages_from_whatever_traces() {
     assert_eq!(text(received, span::MESSAGING_BATCH_MESSAGE_COUNT).as_deref(), Some("2"));
     let processed = all.iter().filter(|span| span.name == "process events" && !counted(span));
     assert!(processed.clone().count() == 2 && processed.clone().all(|span| span.trace_id != received.trace_id));
+    assert!(processed.clone().all(|span| text(span, span::FAAS_INVOCATION_ID).as_deref() == Some("r-2")));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! operator the results of an event. Nobody else, and nowhere else.
 
 mod command;
+mod deaths;
 mod deliveries;
 mod functions;
 

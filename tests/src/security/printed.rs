@@ -123,7 +123,14 @@ async fn no_type_that_holds_what_people_wrote_prints_it() {
         "op": "resolve", "id": "e", "effect": "crm", "verdict": {"happened": canary()}, "by": "ada", "reason": "seen",
         "version": "1"}))
     .expect("an operation");
-    let receipt = intake::Receipt { id: EventId::named("e"), replayed: true, result: Some(canary()), standing: None };
+    let receipt = intake::Receipt {
+        id: EventId::named("e"),
+        flow: "leads".into(),
+        ids: Some(canary().to_string()),
+        replayed: true,
+        result: Some(canary()),
+        standing: None,
+    };
     let step = PlanStep { effect: "crm".into(), fate: Fate::Run, what: canary() };
     let printed = [
         format!("{:?}", spoiled_event()),

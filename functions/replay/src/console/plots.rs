@@ -17,7 +17,7 @@ const MAX_GUARDS: usize = 40;
 const PERCENTILES: [u8; 3] = [50, 95, 99];
 
 /// The problems for which the intake refuses a delivery, as `infra/docs/API.md` lists them.
-const REFUSALS: [&str; 19] = [
+const REFUSALS: [&str; 20] = [
     "bad-handshake",
     "bad-signature",
     "invalid-event",
@@ -27,6 +27,7 @@ const REFUSALS: [&str; 19] = [
     "malformed",
     "moment-ahead",
     "moment-forgotten",
+    "no-batches",
     "no-events",
     "not-a-batch",
     "too-large",

@@ -125,6 +125,7 @@ mod tests {
         routes.add("POST", "/v1/events/{source}", "one");
         routes.add("POST", "/v1/events/{source}/{type+}", "typed");
         routes.add("GET", "/v1/events/{source}", "one");
+        routes.add("HEAD", "/v1/events/{source}/{type+}", "typed");
         routes.add("POST", "/v1/events/{source}/batch", "batch");
         routes.add("ANY", "/files/{path+}", "files");
         routes
@@ -145,6 +146,7 @@ mod tests {
         let routes = routes();
         assert_eq!(routes.find("PUT", "/v1/events/shop"), None);
         assert_eq!(routes.find("GET", "/v1/events/shop/orders"), None);
+        assert_eq!(routes.find("HEAD", "/v1/events/shop"), None);
         assert_eq!(routes.find("POST", "/v1/events"), None);
         assert_eq!(routes.find("POST", "/v1/events/"), None);
     }

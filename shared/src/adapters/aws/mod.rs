@@ -26,7 +26,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 
 pub use budgets::DynamoBudgets;
 pub use caps::DynamoCaps;
@@ -65,16 +65,25 @@ pub async fn aws() -> SdkConfig {
         .await
 }
 
-/// An SDK error, as the core sees it. Its code says enough: its message may quote an item, and so
-/// a person's email.
+/// An SDK error, as the core sees it. Its code says enough, or its kind: its message may quote an item, and so a person's
+/// email, and its details the whole answer.
 fn unavailable<E, R>(port: &'static str) -> impl Fn(SdkError<E, R>) -> Unavailable
 where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
+    E: ProvideErrorMetadata,
 {
-    move |error| {
-        let why = error.code().map_or_else(|| DisplayErrorContext(&error).to_string(), str::to_owned);
-        Unavailable { port, why }
+    move |error| Unavailable { port, why: error.code().unwrap_or_else(|| kind_of(&error)).to_owned() }
+}
+
+/// What became of a request whose answer has no code.
+fn kind_of<E, R>(error: &SdkError<E, R>) -> &'static str {
+    match error {
+        SdkError::ConstructionFailure(_) => "the request could not be made",
+        SdkError::TimeoutError(_) => "it did not answer in time",
+        SdkError::DispatchFailure(failed) if failed.is_timeout() => "it could not be reached in time",
+        SdkError::DispatchFailure(failed) if failed.is_io() => "it could not be reached",
+        SdkError::DispatchFailure(_) => "the request could not be signed or sent",
+        SdkError::ResponseError(_) => "its answer could not be read",
+        _ => "it answered with an error without a code",
     }
 }
 
@@ -94,4 +103,29 @@ fn text(value: &str) -> AttributeValue {
 /// A number as DynamoDB takes it.
 fn number(value: impl ToString) -> AttributeValue {
     AttributeValue::N(value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+
+    use super::*;
+
+    #[test]
+    fn an_error_without_a_code_says_its_kind_and_nothing_of_the_answer() {
+        type Failed = SdkError<UpdateItemError, &'static str>;
+        let canary = r#"{"Item": {"email": {"S": "canary@example.com"}}}"#;
+        let nameless = || UpdateItemError::generic(ErrorMetadata::builder().message(canary).build());
+        let named = ErrorMetadata::builder().code("ThrottlingException").message(canary).build();
+        for (error, told) in [
+            (Failed::response_error(canary, canary), "its answer could not be read"),
+            (Failed::service_error(nameless(), canary), "it answered with an error without a code"),
+            (Failed::service_error(UpdateItemError::generic(named), canary), "ThrottlingException"),
+            (Failed::timeout_error(canary), "it did not answer in time"),
+            (Failed::construction_failure(canary), "the request could not be made"),
+        ] {
+            let expected = Unavailable { port: "the ledger", why: told.to_owned() };
+            assert_eq!(unavailable("the ledger")(error), expected);
+        }
+    }
 }

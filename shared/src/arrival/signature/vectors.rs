@@ -278,6 +278,16 @@ fn what_a_scheme_signs_cannot_be_changed() {
     }
 }
 
+/// A delivery that met one failure of ours must not be rejected for its age when it comes again.
+#[test]
+fn a_repetition_with_its_first_signature_is_believed_unless_each_is_signed_anew() {
+    for name in senders() {
+        let retries = sender(&name).retries.filter(|retries| !retries.signed_anew);
+        let last = retries.map_or(0, |retries| retries.within.as_secs() as i64);
+        assert!(Sent::by(&name, -last).verifies(), "{name}: after {last} s");
+    }
+}
+
 /// The weakness of Mailgun's scheme, which its file tells: nothing signs the event.
 #[test]
 fn what_nothing_signs_can_be_changed_and_the_catalogue_says_so() {

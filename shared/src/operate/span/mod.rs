@@ -151,6 +151,12 @@ pub trait Spans: Send + Sync {
         false
     }
 
+    /// The span of Lambda's own that is the parent of what comes next. Only X-Ray has it, and only if it records the trace:
+    /// anywhere else it would be a parent that nobody finds.
+    fn parent_of_lambda(&self, lambdas: &Trace) -> Option<SpanId> {
+        (self.are_in_cloudwatch() && lambdas.is_sampled()).then(|| lambdas.parent())
+    }
+
     /// Whether spans of this trace are exported: it is in the share, and whoever had it before wants it recorded. Who would
     /// make a span asks first.
     fn takes(&self, trace: &Trace) -> bool {

@@ -1,11 +1,13 @@
 //! What senders send in the run: plain events, batches, handshakes, forms, and deliveries of several events.
 
+use replay::handle;
 use serde_json::{Value, json};
 use shared::arrival::signature::{Secret, sign};
 use shared::base::machine::Clock as _;
+use shared::ledger::State;
 
-use super::{EMAIL, TOKEN, lead};
-use crate::fixtures::payload;
+use super::{CanaryRun, EMAIL, TOKEN, cart, lead};
+use crate::fixtures::{by_ada, flows, payload};
 use crate::memory::{BATCH, EVENT, HANDSHAKE, HttpRequest, RECEIPT, SECRET, TYPED, World};
 
 fn headers(request: HttpRequest) -> HttpRequest {
@@ -103,6 +105,30 @@ fn answers() -> Value {
     (form["answers"][0]["text"], form["answers"][1]["email"]) = (json!("Zqada"), json!(EMAIL));
     form["hidden"]["utm_campaign"] = json!("zq-campaign");
     answers
+}
+
+/// A person with a name presses each button of a question.
+#[tokio::test]
+async fn no_personal_data_comes_out_of_an_answer_in_slack() {
+    for answer in ["approve", "reject"] {
+        let run = CanaryRun::of(flows());
+        let world = &run.world;
+        let agreed = json!({"op": "set_contact", "tenant": "acme", "email": EMAIL, "fields": {"consent_email": true}});
+        handle(&world.replay, by_ada(agreed)).await;
+        world.send("storefront", Some("cart.abandoned"), &cart(1, 40), &[]).await.expect("a good cart");
+        world.drain().await;
+        let rows = world.ledger.rows();
+        let asked = rows.iter().find_map(|row| Some((&row.id, &row.ask.as_ref()?.hash))).expect("a question");
+        let mut press = press();
+        press["actions"][0]["action_id"] = json!(answer);
+        press["actions"][0]["value"] = json!(format!("{} {}", asked.0, asked.1));
+        let form: String = form_urlencoded::byte_serialize(press.to_string().as_bytes()).collect();
+        world.send_form("slack", &format!("payload={form}")).await.expect("Slack signs it");
+        world.drain().await;
+        run.assert_clean().await;
+        let state = world.row(asked.0).await.state;
+        assert_eq!(state, if answer == "approve" { State::Succeeded } else { State::Noop });
+    }
 }
 
 /// A button that somebody pressed in Slack, for a question that nobody asked.

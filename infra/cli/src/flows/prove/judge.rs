@@ -70,13 +70,7 @@ impl FlowInQuestion<'_> {
 pub(super) fn events_in(flows: &Flows, flow: &Flow, body: &Value) -> Vec<Value> {
     let source = flows.source(&flow.on.source);
     let named = |event: &Value| source.and_then(|source| source.type_of(event)).map(str::to_owned);
-    let events = match source.and_then(|source| source.split.as_ref()) {
-        Some(split) => {
-            let places = split.places(body, usize::MAX).unwrap_or_default();
-            places.iter().map(|place| split.part(body, place)).collect()
-        }
-        None => vec![body.clone()],
-    };
+    let events = source.map_or_else(|| vec![body.clone()], |source| source.events_in(body, usize::MAX));
     events.into_iter().filter(|event| named(event).is_none_or(|named| named == flow.on.event_type)).collect()
 }
 
