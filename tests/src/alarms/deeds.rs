@@ -106,6 +106,7 @@ async fn of_partners(run: &mut AlarmRun, deed: &str) -> bool {
         "a cart whose contact has no retries left" => (vec![Script::Refused; 2], "cart", 10),
         "a cart that waits for an approval" => (Vec::new(), "cart", 101),
         "a night" => (Vec::new(), "night", 10),
+        "a night before a partner that takes one a minute" => (Vec::new(), "fax", 10),
         "a letter" => (Vec::new(), "letter", 10),
         "the partners are down" => {
             run.world.partners.fail_with(Some(Script::Refused));

@@ -49,11 +49,7 @@ fn each(times: usize, standing: &[&str]) -> Vec<(usize, Vec<String>)> {
 fn somebody_is_told_once_that_a_budget_burns_fast_and_the_long_window_alone_tells_nobody() {
     let leads = ("a lead", 0..120, 1, 3);
     let bad_hour = told("SloBurnsFast", 120, &[leads.clone(), ("a lead that the CRM declines", 60..105, 1, 1)]);
-    assert_eq!(
-        bad_hour,
-        each(1, &["SloFastHour"]),
-        "one of four dies for three quarters of an hour; then it is over"
-    );
+    assert_eq!(bad_hour, each(1, &["SloFastHour"]), "one of four dies for three quarters of an hour; then it is over");
     let bad_minutes = told("SloBurnsFast", 120, &[leads, ("a lead that the CRM declines", 110..120, 1, 2)]);
     assert_eq!(bad_minutes, each(0, &["SloFastNow"]), "ten bad minutes");
 }
