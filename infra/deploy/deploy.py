@@ -36,6 +36,9 @@ NOTHING = '""'
 
 DONE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
+# Each count holds alarms back for 15 minutes. The slowest rollouts take half an hour, and one that hangs has to be told.
+COUNTED_EVERY, COUNTED_FOR = 5 * 60, 45 * 60
+
 
 def terminal(asked):
     return not asked.yes and sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")
@@ -177,7 +180,7 @@ def run(asked):
         decide(asked, made, change_set.dangers(changes), state)
         stacks.keep(asked.stack)
         ledgerline(asked, "--stack", asked.stack, "deploying")
-        execute(asked.stack, made)
+        execute(asked, made)
         if change_set.begins_schedules(changes):
             ledgerline(asked, "--stack", asked.stack, "deploying")
     tell(asked)
@@ -246,11 +249,17 @@ def decide(asked, made, dangers, state):
         raise Declined(refused)
 
 
-def execute(stack, made):
+def execute(asked, made):
     cloudformation = boto3.client("cloudformation")
     cloudformation.execute_change_set(ChangeSetName=made)
     print("Deploying", end="", flush=True)
+    stack, counted = asked.stack, 0
+    began = time.monotonic()
     while True:
+        lasts = time.monotonic() - began
+        if counted + COUNTED_EVERY <= lasts < COUNTED_FOR:
+            ledgerline(asked, "--stack", stack, "deploying", capture_output=True)
+            counted = lasts
         state = stacks.state_of(stack)
         if state is None or not state.endswith("_IN_PROGRESS"):
             print()

@@ -117,6 +117,18 @@ def serving(handler):
     server.server_close()
 
 
+class Clock:
+    """A clock that goes on only while somebody sleeps, and a minute each time."""
+
+    now = 0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, _):
+        self.now += 60
+
+
 class Deploys(unittest.TestCase):
     maxDiff = None
 
@@ -127,6 +139,24 @@ class Deploys(unittest.TestCase):
         self.assertEqual(code, 0, shown)
         for sentence in ("EXECUTED", "curl -i", "It works: the API, the intake, its secrets and its flows"):
             self.assertIn(sentence, shown)
+
+    def test_a_deploy_is_counted_again_while_it_lasts_but_not_for_ever(self):
+        # The slowest rollout, and one that hangs: minutes, and when it is counted.
+        for lasts, expected in ((4, [0]), (22, [0, 5, 10, 15, 20]), (120, [0, 5, 10, 15, 20, 25, 30, 35, 40])):
+            clock, counted, begun = Clock(), [], []
+
+            def ledgerline(asked, *arguments, **_):
+                counted.append(clock.now // 60)
+                self.assertEqual(arguments, ("--stack", "a", "deploying"))
+
+            aws = account()
+            aws.answers["cloudformation.execute_change_set"] = lambda **_: begun.append("it") or {}
+            lasting = lambda: begun and clock.now < 60 * lasts
+            state = lambda **_: stack_in("UPDATE_IN_PROGRESS" if lasting() else "UPDATE_COMPLETE")
+            aws.answers["cloudformation.describe_stacks"] = state
+            work = script(aws, "run", "--template", "t", "--yes", time=clock, ledgerline=ledgerline)
+            shown, code = without_terminal(work)
+            self.assertEqual((code, counted), (0, expected), shown)
 
     def test_a_deploy_that_nobody_agrees_to_changes_nothing(self):
         shown, code = at_a_terminal(script(account(), "run", "--template", "t"), ("Deploy this to a? [y/N]", ""))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::alarms::{AlarmMetric, kebab, tokens};
+use crate::alarms::{AlarmMetric, kebab, tokens, watched_metrics};
 use crate::fixtures::{files_below, root};
 use crate::template::Template;
 
@@ -232,6 +232,26 @@ pub(crate) fn drawn() -> BTreeSet<(String, Vec<String>)> {
         }
     }
     drawn
+}
+
+/// Whoever is told by an alarm finds what it watches on a graph: the metric itself, or each value of its dimensions.
+#[test]
+fn what_an_alarm_watches_is_drawn() {
+    let source = source();
+    let metrics = || source.rows.iter().flat_map(|row| &row.widgets).flat_map(|widget| &widget.metrics);
+    let plain = |name: &str| name.replace("${", "").replace('}', "");
+    let of = |text: &String| {
+        let mut metric = AlarmMetric::parse(text);
+        metric.dimensions.values_mut().for_each(|value| *value = plain(value));
+        metric
+    };
+    let drawn: BTreeSet<AlarmMetric> = metrics().filter_map(|metric| metric.of.as_ref()).map(of).collect();
+    let each: BTreeSet<&str> = metrics().filter_map(|metric| metric.each.as_deref()).map(|each| keys(each).0).collect();
+    let is_drawn = |metric: &AlarmMetric| drawn.contains(metric) || metric.is_ours() && each.contains(&*metric.name);
+    let watched = watched_metrics();
+    assert!(watched.len() > 40, "only {} metrics are watched", watched.len());
+    let undrawn: Vec<&AlarmMetric> = watched.iter().filter(|metric| !is_drawn(metric)).collect();
+    assert!(undrawn.is_empty(), "alarms watch these, and no graph has them: {undrawn:?}");
 }
 
 /// An expression of a graph names metrics of that graph, and all that is hidden is there for one.

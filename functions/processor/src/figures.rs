@@ -6,7 +6,8 @@ use shared::operate::metric::Fact;
 
 use crate::work::Work;
 
-/// Counts an event that is settled. A replay has no time to its settlement: it waited for an operator.
+/// Counts an event that is settled. One that was replayed or approved has no time to its settlement: it waited for an
+/// operator.
 pub(crate) fn count_settled(work: &Work<'_>, flow: &Flow, row: &Row, state: State) {
     let now = work.now();
     let took = (!work.event.is_replay()).then(|| now.since(work.event.received_at));
@@ -24,7 +25,8 @@ pub(crate) fn count_settled(work: &Work<'_>, flow: &Flow, row: &Row, state: Stat
 pub(crate) fn count_dead(work: &Work<'_>, row: &Row) {
     let Some(death) = &row.death else { return };
     let (flow, is_replay) = (work.processor.flows.flow(&row.flow), work.event.is_replay());
-    work.count(match is_replay {
+    // This death is not parked yet. What was approved is no replay of a dead letter, although it has a new number, too.
+    work.count(match is_replay && row.was_parked_at().is_some() {
         true => Fact::DeadAgain(&row.flow, death.reason),
         false => Fact::Dead(&row.flow, death.reason),
     });

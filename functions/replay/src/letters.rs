@@ -229,11 +229,12 @@ fn count_parked(replay: &Replay, unit: &WorkUnit<'_>, was: Option<&Row>, row: &R
     }
     let flow = replay.flows.flow(&row.flow);
     let name = flow.map_or("(unknown)", |flow| &flow.name);
-    if row.replay > 0 {
-        return unit.count(&Fact::DeadAgain(name, death.reason));
-    }
-    unit.count(&Fact::Dead(name, death.reason));
-    if let Some(slo) = flow.and_then(|flow| flow.slo.as_ref()) {
+    let is_replay = row.replay > 0;
+    unit.count(&match is_replay && was.is_some_and(|was| was.was_parked_at().is_some()) {
+        true => Fact::DeadAgain(name, death.reason),
+        false => Fact::Dead(name, death.reason),
+    });
+    if let Some(slo) = flow.and_then(|flow| flow.slo.as_ref()).filter(|_| !is_replay) {
         unit.count(&Fact::ServiceLevel(name, Some(slo.spent_by_dying())));
     }
 }

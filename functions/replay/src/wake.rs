@@ -68,11 +68,12 @@ struct WakeTick<'t> {
     held_up: BTreeSet<Entity>,
     /// Whether the list that is looked at may have more that can go.
     has_more: bool,
-    /// The events that are parked, or that another one stands in for: their time is not overdue.
-    parked: BTreeSet<EventId>,
+    /// The events that this tick has seen to, or that its share of their partners' rates leaves to later ones: their time
+    /// is not overdue.
+    on_time: BTreeSet<EventId>,
     /// The flows of which events were seen to wait.
     seen: BTreeSet<String>,
-    /// How long ago the first of those that should go on should have.
+    /// How long ago the first of those that this tick should have woken, and did not, should have gone on.
     overdue: Duration,
 }
 
@@ -151,8 +152,8 @@ pub(crate) async fn waiting(replay: &Replay, on: &WaitsFor, limit: usize) -> Res
 impl<'t> WakeTick<'t> {
     fn of(replay: &'t Replay, board: Board) -> Self {
         let (left, began) = (WakesLeft::of(&replay.flows), replay.clock.now());
-        let (passed, held_up, has_more, parked, seen, overdue) = Default::default();
-        WakeTick { replay, board, began, left, passed, held_up, has_more, parked, seen, overdue }
+        let (passed, held_up, has_more, on_time, seen, overdue) = Default::default();
+        WakeTick { replay, board, began, left, passed, held_up, has_more, on_time, seen, overdue }
     }
 
     /// The moment until which the next of so many lists may take.
@@ -225,6 +226,7 @@ impl<'t> WakeTick<'t> {
         let has_room = self.left.take(&row.flow);
         if !has_room {
             self.passed.flows.insert(row.flow.clone());
+            self.on_time.insert(row.id.clone());
         }
         has_room
     }
@@ -237,9 +239,8 @@ impl<'t> WakeTick<'t> {
             self.passed.flows.clear();
         }
         match outcome {
-            WakeFate::Sent => (),
+            WakeFate::Sent | WakeFate::Parked => drop(self.on_time.insert(row.id.clone())),
             WakeFate::NotNow => drop(self.held_up.insert(entity(row))),
-            WakeFate::Parked => drop(self.parked.insert(row.id.clone())),
         }
     }
 
@@ -278,23 +279,24 @@ impl<'t> WakeTick<'t> {
         listed.rows
     }
 
-    /// Of those that wait for a moment, the first one says how long all have waited.
+    /// The first one that was not woken says how long all have waited: for their moment, or since they are too old.
     fn note_overdue(&mut self, on: &WaitsFor, rows: &[Row]) {
-        let due = rows.iter().filter(|row| *on == WaitsFor::Moment && !self.parked.contains(&row.id));
-        let overdue = due.filter_map(|row| row.listed_at).min().map(|due| self.began.since(due));
+        let late = rows.iter().filter(|row| !self.on_time.contains(&row.id));
+        let due = |row: &Row| if *on == WaitsFor::Moment { row.listed_at } else { self.expired_at(row) };
+        let overdue = late.filter_map(due).min().map(|due| self.began.since(due));
         self.overdue = self.overdue.max(overdue.unwrap_or_default());
+    }
+
+    /// The moment from which on an event is too old, if that has passed.
+    fn expired_at(&self, row: &Row) -> Option<Timestamp> {
+        let ends = row.queued_at + self.replay.flows.flow(&row.flow)?.max_age;
+        (ends < self.began).then_some(ends)
     }
 
     /// The oldest events of a list whose `max_age` is over.
     async fn too_old(&mut self, unit: &WorkUnit<'_>, on: &WaitsFor) -> Result<Vec<Row>, Unavailable> {
         let rows = self.due(unit, on, LOOKED_AT).await?;
-        let flows = &self.replay.flows;
-        let expired = |row: &Row| flows.flow(&row.flow).is_some_and(|flow| row.queued_at + flow.max_age < self.began);
-        let expired: Vec<Row> = rows.into_iter().filter(expired).collect();
-        let ended = |row: &Row| flows.flow(&row.flow).map(|flow| self.began.since(row.queued_at + flow.max_age));
-        let overdue = expired.iter().filter_map(ended).max().unwrap_or_default();
-        self.overdue = self.overdue.max(overdue);
-        Ok(expired)
+        Ok(rows.into_iter().filter(|row| self.expired_at(row).is_some()).collect())
     }
 
     async fn free(&self, on: &WaitsFor) -> Result<Free, Unavailable> {

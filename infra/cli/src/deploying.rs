@@ -13,8 +13,8 @@ Examples:
   ledgerline deploying
   ledgerline deploying --stack ledgerline-staging --region eu-central-1
 
-`make deploy` does this by itself. Alarms that a deploy disturbs are held back for 15 minutes; those that still stand
-then are told. Nothing has to be ended.";
+`make deploy` does this by itself, and again while it lasts. Alarms that a deploy disturbs are held back for 15 minutes;
+those that still stand then are told. Nothing has to be ended.";
 
 /// The metric that the alarm `<stack>-deploying` watches.
 const METRIC: &str = "Deploying";

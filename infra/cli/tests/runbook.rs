@@ -1,5 +1,6 @@
-//! The commands of the runbook work when they are pasted: each block is run by a shell in which every program only says how
-//! it was called, and each call of `ledgerline` is read by the command's own parser.
+//! The commands of the runbook work when they are pasted: each block is run by a shell in which the programs that reach
+//! something only say how they were called, and those that read text do so. Each call of `ledgerline` is read by the
+//! command's own parser, and what others are asked about is in the template.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -38,20 +39,31 @@ fn blocks(text: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-/// The programs that the runbook may call.
-const PROGRAMS: [&str; 12] =
-    ["ledgerline", "aws", "git", "make", "cargo", "jq", "grep", "sort", "uniq", "tail", "head", "date"];
+/// The programs that the runbook may call. Each says on the third channel how it was called, and answers something.
+const PROGRAMS: [&str; 7] = ["ledgerline", "aws", "git", "make", "cargo", "jq", "date"];
 
-/// The calls that a block makes, as the shell hands them over. Each program says on the third channel how it was called,
-/// and answers something: `id`.
+/// Those that only read text, and are called. That nothing is found is no mistake.
+const FILTERS: [&str; 5] = ["grep", "sort", "uniq", "tail", "head"];
+
+/// The calls that a block makes, as the shell hands them over.
 fn calls(block: &str) -> Result<Vec<Vec<String>>, String> {
+    let said = run(&format!("exec 3>&1 >/dev/null\n{block}"), "id")?;
+    let words = |call: &str| call.split_terminator('\u{1f}').map(str::to_owned).collect();
+    Ok(said.split_terminator('\u{1e}').map(words).collect())
+}
+
+/// What a block prints, if every program answers this. It is run in one shell, as if it was pasted.
+fn run(block: &str, answer: &str) -> Result<String, String> {
     let stub = |name: &&str| {
-        format!("{name}() {{ printf -v call '%s\\037' {name} \"$@\"; printf '%s\\036' \"$call\" >&3; echo id; }}\n")
+        let said = format!("printf -v call '%s\\037' {name} \"$@\"; printf '%s\\036' \"$call\" >&3");
+        format!("{name}() {{ {said}; printf '%s\\n' \"$ANSWER\"; }}\n")
     };
     let stubs: String = PROGRAMS.iter().map(stub).collect();
-    let script = format!("set -eu\nexec 3>&1 >/dev/null\n{stubs}{block}");
+    let filter = |name: &&str| format!("{name}() {{ command -p {name} \"$@\" || [ $? = 1 ]; }}\n");
+    let filters: String = FILTERS.iter().map(filter).collect();
+    let script = format!("set -eu\nexec 3>/dev/null\n{stubs}{filters}{block}");
     let mut shell = Command::new("/bin/bash");
-    shell.args(["--norc", "-c", &script]).env("PATH", "/nonexistent");
+    shell.args(["--norc", "-c", &script]).env("PATH", "/nonexistent").env("ANSWER", answer);
     let mut child =
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| e.to_string())?;
     // A block that reads nothing may have ended by now.
@@ -60,9 +72,7 @@ fn calls(block: &str) -> Result<Vec<Vec<String>>, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let words = |call: &str| call.split_terminator('\u{1f}').map(str::to_owned).collect();
-    Ok(text.split_terminator('\u{1e}').map(words).collect())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]
@@ -120,9 +130,48 @@ fn the_logs_and_functions_of_the_runbook_are_those_of_the_template() {
                 assert_eq!(unknown, None, "{}: {call:?}", document.display());
                 asked += usize::from(found.is_some());
             }
+            // Mappings and invocations are the alias's, and what runs is what it points to.
+            let is_live =
+                |name: &String| name.ends_with(":live") || after("--name").is_some_and(|alias| alias == "live");
+            assert!(after("--function-name").is_none_or(is_live), "{}: {call:?}", document.display());
         }
     }
     assert!(asked >= 15, "only {asked} were found");
+}
+
+#[test]
+fn the_outputs_of_the_runbook_are_those_of_the_template() {
+    let template = std::fs::read_to_string(root().join("infra/template.yaml")).expect("the template");
+    let (_, outputs) = template.split_once("\nOutputs:\n").expect("outputs");
+    let outputs: BTreeSet<&str> =
+        outputs.lines().filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':')).collect();
+    let mut named = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).expect("a document").replace('\n', " ");
+        for before in ["OutputKey==`", "stack's output `", "the outputs `", "the table `"] {
+            for name in text.split(before).skip(1).filter_map(|rest| rest.split('`').next()) {
+                assert!(outputs.contains(name), "{}: there is no output {name}", document.display());
+                named += 1;
+            }
+        }
+    }
+    assert!(named >= 8, "only {named} were found");
+}
+
+/// Lines as `aws logs tail` prints them. The slowest is neither the last one nor the longest to bill, and starts first.
+const REPORTS: &str = "\
+2026-11-19T06:00:59+00:00 a1 REPORT RequestId: one\tDuration: 40.50 ms\tBilled Duration: 41 ms\tInit Duration: 90 ms
+2026-11-19T06:01:02+00:00 a1 REPORT RequestId: two\tDuration: 4310.07 ms\tBilled Duration: 4311 ms
+2026-11-19T06:02:31+00:00 a1 REPORT RequestId: three\tDuration: 9.20 ms\tBilled Duration: 10 ms
+2026-11-19T06:03:05+00:00 a1 REPORT RequestId: four\tDuration: 812.00 ms\tBilled Duration: 812 ms";
+
+#[test]
+fn the_slowest_invocations_are_told_last() {
+    let page = std::fs::read_to_string(root().join("infra/runbook/intake.md")).expect("a page");
+    let (_, block) = blocks(&page).into_iter().find(|(_, block)| block.contains("REPORT")).expect("a block");
+    let told = run(&block, REPORTS).expect("it runs");
+    let requests: Vec<&str> = told.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(requests, ["three", "one", "four", "two"], "{told}");
 }
 
 #[test]

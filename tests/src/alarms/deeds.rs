@@ -46,6 +46,14 @@ async fn of_senders(run: &mut AlarmRun, deed: &str) -> bool {
         }
         "a wrong signature" => drop(run.send(spoiled(run, "web-forms"), 401).await),
         "a wrong signature of another sender" => drop(run.send(spoiled(run, "partner-forms"), 401).await),
+        "a delivery for no source" => drop(run.send(spoiled(run, "stranger"), 404).await),
+        "a delivery that is too large" => {
+            let large = json!({"type": "lead", "who": "x".repeat(64 * 1024)});
+            run.send(run.request(&large).with("webhook-signature", "v1,bm8="), 413).await;
+        }
+        "a delivery of another media type" => {
+            run.send(spoiled(run, "web-forms").with("content-type", "image/png"), 415).await;
+        }
         "a lead over its rate" => {
             let event = run.event("lead", 10);
             let request = run.request(&event).to(EVENT, "source", "partner-forms");
@@ -106,6 +114,7 @@ async fn of_partners(run: &mut AlarmRun, deed: &str) -> bool {
         "a cart whose contact has no retries left" => (vec![Script::Refused; 2], "cart", 10),
         "a cart that waits for an approval" => (Vec::new(), "cart", 101),
         "a night" => (Vec::new(), "night", 10),
+        "a night before a partner that takes one a minute" => (Vec::new(), "fax", 10),
         "a letter" => (Vec::new(), "letter", 10),
         "the partners are down" => {
             run.world.partners.fail_with(Some(Script::Refused));

@@ -44,27 +44,23 @@ fn each(times: usize, standing: &[&str]) -> Vec<(usize, Vec<String>)> {
     vec![(times, standing); INTERPRETATIONS.len()]
 }
 
-/// One in a hundred may be late: `SloObjective` is 99 in these tests.
+/// One in a hundred may die: `success` of the leads is 99 %.
 #[test]
 fn somebody_is_told_once_that_a_budget_burns_fast_and_the_long_window_alone_tells_nobody() {
     let leads = ("a lead", 0..120, 1, 3);
-    let bad_hour = told("SloBurnsFast", 120, &[leads.clone(), ("a late lead", 60..105, 1, 1)]);
-    assert_eq!(
-        bad_hour,
-        each(1, &["SloFastHour"]),
-        "one of four is late for three quarters of an hour; then it is over"
-    );
-    let bad_minutes = told("SloBurnsFast", 120, &[leads, ("a late lead", 110..120, 1, 2)]);
+    let bad_hour = told("SloBurnsFast", 120, &[leads.clone(), ("a lead that the CRM declines", 60..105, 1, 1)]);
+    assert_eq!(bad_hour, each(1, &["SloFastHour"]), "one of four dies for three quarters of an hour; then it is over");
+    let bad_minutes = told("SloBurnsFast", 120, &[leads, ("a lead that the CRM declines", 110..120, 1, 2)]);
     assert_eq!(bad_minutes, each(0, &["SloFastNow"]), "ten bad minutes");
 }
 
 #[test]
 fn somebody_is_told_once_that_a_budget_burns_slowly_and_the_short_window_alone_tells_nobody() {
     let leads = ("a lead", 0..400, 4, 1);
-    let bad_hours = told("SloBurnsSlow", 400, &[leads.clone(), ("a late lead", 100..340, 20, 1)]);
-    assert_eq!(bad_hours, each(1, &["SloSlowQuarter"]), "one of six is late for four hours; then it is over");
-    let bad_minutes = told("SloBurnsSlow", 400, &[leads, ("a late lead", 380..400, 5, 1)]);
-    assert_eq!(bad_minutes, each(0, &["SloSlowNow"]), "four are late in twenty minutes");
+    let bad_hours = told("SloBurnsSlow", 400, &[leads.clone(), ("a lead that the CRM declines", 100..340, 20, 1)]);
+    assert_eq!(bad_hours, each(1, &["SloSlowQuarter"]), "one of six dies for four hours; then it is over");
+    let bad_minutes = told("SloBurnsSlow", 400, &[leads, ("a lead that the CRM declines", 380..400, 5, 1)]);
+    assert_eq!(bad_minutes, each(0, &["SloSlowNow"]), "four die in twenty minutes");
 }
 
 /// What `make deploy` does first, and again when it made the schedules: here after six minutes.

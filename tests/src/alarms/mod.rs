@@ -29,6 +29,7 @@ mod series;
 mod statistic;
 mod text;
 
+pub(crate) use definition::watched_metrics;
 pub(crate) use math::tokens;
 pub(crate) use series::AlarmMetric;
 pub(crate) use text::kebab;

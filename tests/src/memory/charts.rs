@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::model::Script;
 
 use super::http::HttpRequest;
-use super::world::World;
+use super::world::{World, flows_without_breaker};
 use crate::fixtures::{by_ada, lead, lead_of};
 
 const ARN: &str = "arn:aws:lambda:eu-central-1:000000000000:function:ledgerline-replay:live";
@@ -64,6 +64,29 @@ async fn the_overview_draws_what_was_counted_and_says_it_in_words() {
         );
         assert!(!page.contains("Refused by the intake"), "a chart of nothing is none");
     }
+}
+
+/// One is invalid, one succeeds, one dies and succeeds after its replay, and one dies after its replay, too.
+#[tokio::test]
+async fn each_event_of_the_funnel_ends_once() {
+    let world = World::with(flows_without_breaker(|yaml| format!("{yaml}\non_invalid: park\n")));
+    let mut unfit = lead_of("evt_0", "p0@example.com");
+    unfit["data"]["campaign"] = json!(4711);
+    assert_eq!(HttpRequest::of(&world, unfit.to_string().as_bytes()).send(&world).await.status, 202);
+    let declined = Script::Status(400);
+    for (n, answers) in [(1, vec![]), (2, vec![declined.clone()]), (3, vec![declined.clone(), declined])] {
+        world.partners.script(answers);
+        post(&world, n).await;
+        world.drain().await;
+        world.park().await;
+        for row in world.ledger.rows().into_iter().filter(|row| row.is_parked() && row.may_replay().is_ok()) {
+            handle(&world.replay, by_ada(json!({"op": "replay", "id": row.id}))).await;
+        }
+        world.drain().await;
+        world.park().await;
+    }
+    let page = overview(&world, Access::Read).await;
+    assert!(page.contains("received 4; believed 4; new 4; valid 3; ended 3; persisted 2"), "{page}");
 }
 
 #[tokio::test]

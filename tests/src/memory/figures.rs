@@ -8,6 +8,7 @@ use shared::base::machine::Clock;
 use shared::ledger::queue::Queue;
 use shared::model::Script;
 
+use super::faults::OutOfService;
 use super::http::{BATCH, HttpRequest, RECEIPT};
 use super::world::{World, flows_with, flows_without_breaker};
 use crate::fixtures::{by_ada, event, lead, lead_of};
@@ -199,12 +200,12 @@ async fn a_batch_that_does_not_come_to_an_end_is_stalled() {
     assert_eq!(world.metrics.values("BatchesStalled{}"), [0, 1]);
 }
 
-/// The schedule of wakes has not run for half an hour after the end of a night.
+/// Half an hour after the end of a night the queue takes nothing, and then it does.
 #[tokio::test]
-async fn what_should_have_been_woken_is_overdue() {
+async fn what_should_have_been_woken_and_was_not_is_overdue() {
     let guards = "contact: {tenant: \"{{ event.data.tenant }}\", email: \"{{ event.data.email }}\"}\n\
         guards:\n  - quiet_hours: {from: \"21:00\", to: \"08:00\", zone: Europe/Berlin}\n\neffects:";
-    let world = World::with(flows_with(|yaml| yaml.replace("\neffects:", &format!("\n{guards}"))));
+    let mut world = World::with(flows_with(|yaml| yaml.replace("\neffects:", &format!("\n{guards}"))));
     world.clock.advance(DAY / 24 * 13);
     world.post(&lead()).await.expect("a good lead");
     // The first time it marks its flow, and the second time it leaves the queue.
@@ -215,9 +216,13 @@ async fn what_should_have_been_woken_is_overdue() {
     let due = world.ledger.rows()[0].listed_at.expect("the event waits for a moment");
     let late = due + Duration::from_secs(1800);
     world.clock.advance(late.since(world.clock.now()));
+    let queue = std::mem::replace(&mut world.replay.queue, Box::new(OutOfService));
     world.wake().await;
-    assert_eq!(world.metrics.values("OldestWaitingOverdue{}"), [1800]);
-    assert_eq!(sums(&world, ["Woken{}", "WakeRan{}"]), [1, 1]);
+    world.replay.queue = queue;
+    world.clock.advance(DAY / 24);
+    world.wake().await;
+    assert_eq!(world.metrics.values("OldestWaitingOverdue{}"), [1800, 0], "what is sent has waited, and does no more");
+    assert_eq!(sums(&world, ["Woken{}", "WakeRan{}"]), [1, 2]);
 }
 
 #[tokio::test]

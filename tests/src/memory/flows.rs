@@ -12,7 +12,7 @@ use shared::ledger::{Records, Row, State};
 use shared::model::Script;
 
 use super::world::World;
-use crate::fixtures::{ADA, NOW, flows, payload};
+use crate::fixtures::{ADA, NOW, by_ada, flows, payload};
 
 pub(super) async fn shipped() -> World {
     let world = World::with(flows());
@@ -208,6 +208,32 @@ async fn a_large_discount_waits_for_a_human_who_is_asked_once_and_masked() {
     assert_eq!(asked(&world)[1..], ["discounts POST /codes", "email POST /messages"]);
     let late = approve(&world, vec![question(&world, &id).await]).await;
     assert!(late["answered"][0]["error"].to_string().contains("not kept"), "{late}");
+}
+
+/// It was never parked, so that its end is none of a replay. The replay of one that died is one.
+#[tokio::test]
+async fn what_was_approved_is_no_replay_however_it_ends() {
+    for (declined, given_up) in [(false, false), (true, false), (false, true)] {
+        let world = shipped().await;
+        let id = cart(&world, json!({"discount_percent": 40})).await;
+        world.drain().await;
+        approve(&world, vec![question(&world, &id).await]).await;
+        world.partners.script(vec![Script::Status(422); usize::from(declined)]);
+        if given_up {
+            world.give_up_on_first();
+        }
+        world.drain().await;
+        world.park().await;
+        let sums = |names: [&str; 3]| names.map(|name| world.metrics.sum(name));
+        let dead = u64::from(declined || given_up);
+        assert_eq!(sums(["DeadLetters{}", "ReplaysDead{}", "ReplaysSettled{}"]), [dead, 0, 0]);
+        if dead == 1 {
+            ::replay::handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+            world.drain().await;
+            assert_eq!(world.row(&id).await.state, State::Succeeded);
+            assert_eq!(sums(["ReplaysDead{}", "ReplaysSettled{}", "ReplayedWithinADay{}"]), [0, 1, 1]);
+        }
+    }
 }
 
 #[tokio::test]

@@ -71,6 +71,18 @@ async fn a_slow_partner_hides_no_event_that_is_due_behind_its_own() {
     assert_eq!(states(&world, &ids).await, [State::Queued; 10]);
 }
 
+/// One a minute is what the partner's rate allows, so that nobody needs to know for how long the last one waits.
+#[tokio::test]
+async fn what_a_partners_rate_holds_back_is_not_overdue() {
+    let world = World::with(quick_and_slow());
+    let_wait(&world, "slow-mail", 0..20, world.clock.now() + SECOND).await;
+    for _ in 0..20 {
+        world.clock.advance(MINUTE);
+        assert_eq!(world.wake().await, 1);
+    }
+    assert_eq!(world.metrics.values("OldestWaitingOverdue{}"), [0; 20]);
+}
+
 #[tokio::test]
 async fn a_row_that_is_never_woken_takes_no_share_of_its_partner() {
     for broken in [LedgerFault::RowOf, LedgerFault::Unreadable, LedgerFault::PayloadOf] {

@@ -85,14 +85,15 @@ fn largest(mut bars: Vec<(String, f64)>) -> Vec<(String, f64)> {
 fn funnel(sums: &[(String, f64)]) -> Vec<(String, f64)> {
     let of = |name: &str| sums.iter().find(|(label, _)| label == name).map_or(0.0, |(_, sum)| *sum);
     let (new, duplicates, refused) = (of("new"), of("duplicates"), of("refused"));
-    let (succeeded, ended) = (of("succeeded"), of("succeeded") + of("no-op") + of("dead"));
+    // An invalid event died before it was valid, and one that was replayed has ended before.
+    let (ends, again) = (of("succeeded") + of("no-op") + of("dead"), of("replays settled") + of("replays dead"));
     let stages = [
         ("received", new + duplicates + refused),
         ("believed", new + duplicates),
         ("new", new),
         ("valid", (new - of("invalid")).max(0.0)),
-        ("ended", ended),
-        ("persisted", succeeded),
+        ("ended", (ends - of("invalid") - again).max(0.0)),
+        ("persisted", of("succeeded")),
     ];
     stages.map(|(label, value)| (label.to_owned(), value)).into()
 }
@@ -136,13 +137,15 @@ mod tests {
             ("duplicates", 15.0),
             ("refused", 5.0),
             ("invalid", 10.0),
-            ("dead", 7.0),
+            ("dead", 18.0),
             ("succeeded", 60.0),
             ("no-op", 3.0),
+            ("replays settled", 2.0),
+            ("replays dead", 1.0),
         ];
         let stages: Vec<f64> =
             funnel(&sums.map(|(label, sum)| (label.to_owned(), sum))).into_iter().map(|(_, sum)| sum).collect();
-        assert_eq!(stages, [100.0, 95.0, 80.0, 70.0, 70.0, 60.0]);
+        assert_eq!(stages, [100.0, 95.0, 80.0, 70.0, 68.0, 60.0]);
     }
 
     #[test]

@@ -105,6 +105,8 @@ fn of_jobs() -> Vec<Plot> {
         ("refused", Metric::Rejected),
         ("invalid", Metric::InvalidParked),
         ("dead", Metric::DeadLetters),
+        ("replays settled", Metric::ReplaysSettled),
+        ("replays dead", Metric::ReplaysDead),
     ]);
     let funnel = funnel.into_iter().chain(ended.clone()).collect();
     let replays = sums([

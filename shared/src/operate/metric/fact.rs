@@ -20,8 +20,8 @@ pub enum Fact<'f> {
     /// An event of this flow was parked by the intake, because its flow does not take its shape.
     ParkedInvalid(&'f str),
 
-    /// An event was settled, so long after it was received. A replay has no such time: it waited for an
-    /// operator.
+    /// An event was settled, so long after it was received. One that was replayed or approved has no such time: it waited
+    /// for an operator.
     Settled(&'f str, State, Option<Duration>),
     /// An event of this flow came to an end, and its effects took at most so many attempts each.
     Attempted(&'f str, u32),
@@ -42,9 +42,9 @@ pub enum Fact<'f> {
     BudgetExhausted(&'f str),
     /// An event of this flow is a dead letter.
     Dead(&'f str, Reason),
-    /// An event of this flow is a dead letter again, after a replay.
+    /// An event of this flow is a dead letter again: it was parked before, and replayed.
     DeadAgain(&'f str, Reason),
-    /// A replayed event was settled, so long after it was parked.
+    /// An event that was parked and replayed was settled, so long after it was parked.
     Healed(Duration),
     /// An event of this flow was good by its service level, or it was bad and spent so much of what all may.
     ServiceLevel(&'f str, Option<u32>),
@@ -239,7 +239,7 @@ impl Fact<'_> {
             Fact::Took(stage, took) => &[(stage.metric(), millis(*took))],
             Fact::ParkedInvalid(_) => &[one(Metric::InvalidParked), one(Metric::DeadLetters), one(Metric::Parked)],
             Fact::Settled(_, _, Some(took)) => &[one(Metric::EventsSettled), (Metric::TimeToSettled, millis(*took))],
-            Fact::Settled(_, _, None) => &[one(Metric::EventsSettled), one(Metric::ReplaysSettled)],
+            Fact::Settled(_, _, None) => &[one(Metric::EventsSettled)],
             Fact::Attempted(_, attempts) => &[(Metric::Attempts, (*attempts).into())],
             Fact::EffectEnded(_, protected) => &[one(Metric::Effects), (Metric::ProtectedEffects, (*protected).into())],
             Fact::Retried(_) => &[one(Metric::Retries)],
@@ -254,8 +254,8 @@ impl Fact<'_> {
                 &[one(Metric::DeadLetters), one(Metric::ReplaysDead), one(Metric::UnknownOutcomes)]
             }
             Fact::DeadAgain(..) => &[one(Metric::DeadLetters), one(Metric::ReplaysDead)],
-            Fact::Healed(after) if *after < A_DAY => &[one(Metric::ReplayedWithinADay)],
-            Fact::Healed(_) => &[one(Metric::ReplayedLater)],
+            Fact::Healed(after) if *after < A_DAY => &[one(Metric::ReplaysSettled), one(Metric::ReplayedWithinADay)],
+            Fact::Healed(_) => &[one(Metric::ReplaysSettled), one(Metric::ReplayedLater)],
             Fact::ServiceLevel(_, None) => &[one(Metric::SloGood), (Metric::SloBad, 0), (Metric::SloSpent, 0)],
             Fact::ServiceLevel(_, Some(spent)) => {
                 &[(Metric::SloGood, 0), one(Metric::SloBad), (Metric::SloSpent, (*spent).into())]
