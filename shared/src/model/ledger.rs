@@ -111,7 +111,10 @@ impl Table {
             return Err(WriteError::NewerFormat);
         }
         let current = self.rows.get(&next.id);
-        let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
+        let unchanged = match (current, seen) {
+            (Some(current), Some(seen)) => is_same_write(current, seen),
+            (current, seen) => current.is_none() && seen.is_none(),
+        };
         if !unchanged && current != Some(next) {
             return Err(WriteError::Fenced);
         }
@@ -250,36 +253,78 @@ impl ModelLedger {
 #[async_trait]
 impl Admissions for ModelLedger {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
-        let mut table = locked(&self.table);
-        table.writes += 1;
-        table.takes_row(row)?;
-        match table.rows.get(&row.id) {
-            Some(current) if !current.forgotten(now) => Ok(Admission::Duplicate(Box::new(current.clone()))),
-            Some(_) if table.is_newer(&row.id, self.format) => {
-                Err(Unavailable { port: "the ledger", why: "a newer version wrote the row of this key".into() })
-            }
-            found => {
-                // What people may still want to see is put aside: a transaction of two writes.
-                let Some(older) = found.filter(|found| found.is_put_aside(now)).cloned() else {
-                    table.write(row, self.format);
-                    return Ok(Admission::New);
-                };
-                table.writes += 2;
-                table.write(&older.followed_by(row), self.format);
-                table.older.entry(row.id.clone()).or_default().insert(0, older);
-                Ok(Admission::New)
-            }
+        match self.admit_plainly(row, None, now)? {
+            PlainAdmission::Ended(admission) => Ok(admission),
+            PlainAdmission::InTheWay(seen) => self.admit_anew(&seen, row, None).map(|()| Admission::New),
         }
     }
 
     async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
-        takes_payload(event)?;
-        let new = self.admit(row, now).await? == Admission::New;
-        if new {
-            self.keep(event, row.expires_at).await?;
+        match self.admit_plainly(row, Some(event), now)? {
+            PlainAdmission::Ended(admission) => Ok(admission == Admission::New),
+            PlainAdmission::InTheWay(seen) => self.admit_anew(&seen, row, Some(event)).map(|()| true),
         }
-        Ok(new)
     }
+}
+
+/// What the first write of an admission comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlainAdmission {
+    /// The event is new or a duplicate: it was the only write.
+    Ended(Admission),
+    /// The key is free, and this row of the event before is still kept for people: another write puts it aside.
+    InTheWay(Box<Row>),
+}
+
+/// The two writes of an admission. Others may come between them.
+impl ModelLedger {
+    /// The first: one conditional put, with the payload beside it where the event is parked from the start.
+    pub fn admit_plainly(
+        &self,
+        row: &Row,
+        payload: Option<&Event>,
+        now: Timestamp,
+    ) -> Result<PlainAdmission, Unavailable> {
+        let mut table = locked(&self.table);
+        table.writes += 1;
+        table.takes_row(row)?;
+        payload.map_or(Ok(()), takes_payload)?;
+        let is_newer = table.is_newer(&row.id, self.format);
+        match table.rows.get(&row.id) {
+            Some(found) if !found.forgotten(now) => {
+                return Ok(PlainAdmission::Ended(Admission::Duplicate(Box::new(found.clone()))));
+            }
+            Some(found) if is_newer || found.is_put_aside(now) => {
+                return Ok(PlainAdmission::InTheWay(Box::new(found.clone())));
+            }
+            _ => table.write(row, self.format),
+        }
+        if let Some(event) = payload {
+            table.writes += 1;
+            table.keep(event, row.expires_at);
+        }
+        Ok(PlainAdmission::Ended(Admission::New))
+    }
+
+    /// The second: a transaction that puts the row aside which was seen, if it has not changed since.
+    pub fn admit_anew(&self, seen: &Row, row: &Row, payload: Option<&Event>) -> Result<(), Unavailable> {
+        let mut table = locked(&self.table);
+        table.writes += if payload.is_some() { 3 } else { 2 };
+        let is_unchanged = table.rows.get(&row.id).is_some_and(|current| is_same_write(current, seen));
+        if table.is_newer(&row.id, self.format) || !is_unchanged {
+            return Err(Unavailable { port: "the ledger", why: "the row of this key has changed meanwhile".into() });
+        }
+        table.write(&seen.followed_by(row), self.format);
+        table.older.entry(row.id.clone()).or_default().insert(0, seen.clone());
+        payload.into_iter().for_each(|event| table.keep(event, row.expires_at));
+        Ok(())
+    }
+}
+
+/// Whether a row is as it was seen. A later event of its key runs through the same numbers: it was queued at another
+/// moment.
+fn is_same_write(current: &Row, seen: &Row) -> bool {
+    (current.epoch, current.step, current.queued_at) == (seen.epoch, seen.step, seen.queued_at)
 }
 
 #[async_trait]

@@ -89,8 +89,9 @@ const UNLIST: &str = " REMOVE #retry_at, #parked, #parked_at";
 /// SDK's repetition of a write through whose first try did land.
 const HELD: &str = "#epoch = :epoch AND #step <= :step";
 
-/// No other writer has written the row since it was read.
-const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step)";
+/// No other writer has written the row since it was read. A later event of the same key runs through the same numbers: it
+/// was queued at another moment.
+const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step AND #queued_at = :seen_queued_at)";
 
 /// A shard of a list, and the part of it that is listed from one moment to another. The index is named after the parked
 /// events, which it was made for: a rename would be two changes of indexes, and CloudFormation makes one an update.
@@ -511,8 +512,11 @@ fn unchanged_since(seen: Option<&Row>) -> (String, Item) {
 
 /// The values that [`UNCHANGED`] names.
 fn seen_values(seen: &Row) -> Item {
-    let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
-    values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
+    Item::from([
+        (":seen_epoch".into(), number(seen.epoch)),
+        (":seen_step".into(), number(seen.step)),
+        (":seen_queued_at".into(), number(seen.queued_at.millis())),
+    ])
 }
 
 /// A condition on a row, and that no newer version has written it.
