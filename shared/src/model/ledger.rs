@@ -1,9 +1,11 @@
 //! The ledger in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 
 use super::ledger_items::{IndexLag, KeptPayload, LARGEST_ITEM, LinePlace, takes_payload, takes_row};
 use super::{ModelChance, locked};
@@ -13,8 +15,8 @@ use crate::base::format::{FORMAT, UNNUMBERED};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::ledger::{
-    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, Listed, NotClaimed, PassedOver, Records,
-    Row, Rows, WaitsFor,
+    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, ListOrder, Listed, NotClaimed,
+    PassedOver, Records, Row, Rows, SHARDS, ShardPage, WaitsFor, read_list,
 };
 
 /// The ledger in memory, as a version of the code sees it that writes one format.
@@ -104,6 +106,18 @@ impl Table {
     /// The rows that the index shows, of these.
     fn indexed<'t>(&'t self, rows: impl Iterator<Item = &'t Row>) -> impl Iterator<Item = &'t Row> {
         rows.filter_map(|row| self.lag.as_ref().map_or(Some(row), |lag| lag.shows(row)))
+    }
+
+    /// The shards of the index that these rows are on, with those that a query asks for.
+    fn shards<'t>(&'t self, rows: impl Iterator<Item = &'t Row>, asked_for: impl Fn(&Row) -> bool) -> Shards<'t> {
+        let mut shards = Shards::new();
+        for row in self.indexed(rows).filter(|row| asked_for(row)) {
+            shards.entry(row.listed.as_deref().unwrap_or_default()).or_default().push(row);
+        }
+        for rows in shards.values_mut() {
+            rows.sort_by(|one, other| one.listed_at.cmp(&other.listed_at).then_with(|| other.id.cmp(&one.id)));
+        }
+        shards
     }
 
     fn replace(&mut self, seen: Option<&Row>, next: &Row, format: u32) -> Result<(), WriteError> {
@@ -371,20 +385,20 @@ impl Rows for ModelLedger {
 #[async_trait]
 impl Records for ModelLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let parked =
-            |table: &Table| table.indexed(table.rows.values()).filter(|row| row.is_parked()).cloned().collect();
-        let mut rows: Vec<Row> = self.read(parked);
-        rows.sort_by_key(|row| std::cmp::Reverse(row.listed_at));
-        rows.truncate(limit);
-        Ok(rows)
+        let first = |table: &Table| {
+            let shards = table.shards(table.rows.values(), Row::is_parked);
+            first_of(&shards, &SHARDS, ListOrder::NewestFirst, &PassedOver::default(), limit)
+        };
+        Ok(self.read(first)?.rows)
     }
 
     async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let mut rows = self.parked(usize::MAX).await?;
-        rows.retain(|row| row.listed_at.is_some_and(|at| since <= at && at <= until));
-        rows.reverse();
-        rows.truncate(limit);
-        Ok(rows)
+        let within = |row: &Row| row.is_parked() && row.listed_at.is_some_and(|at| since <= at && at <= until);
+        let first = |table: &Table| {
+            let shards = table.shards(table.rows.values(), within);
+            first_of(&shards, &SHARDS, ListOrder::OldestFirst, &PassedOver::default(), limit)
+        };
+        Ok(self.read(first)?.rows)
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
@@ -468,20 +482,42 @@ impl Lines for ModelLedger {
         until: Timestamp,
         limit: usize,
     ) -> Result<Listed, Unavailable> {
-        let shards = on.shards();
+        let names = on.shards();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let waits = |row: &Row| {
-            row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
+            row.listed.as_deref().is_some_and(|shard| names.contains(&shard))
                 && row.listed_at.is_some_and(|at| at <= until)
-                && !passed.has(row)
         };
-        let mut table = locked(&self.table);
-        table.reads += 1;
-        let mut rows: Vec<&Row> = match &table.lag {
-            // What waits no more may still be shown.
-            Some(_) => table.indexed(table.rows.values()).filter(|row| waits(row)).collect(),
-            None => table.waiting.iter().filter_map(|id| table.rows.get(id)).filter(|row| waits(row)).collect(),
-        };
-        rows.sort_by_key(|row| (row.listed_at, row.place));
-        Ok(Listed { rows: rows.into_iter().take(limit).cloned().collect(), ..Listed::default() })
+        self.read(|table| {
+            let shards = match &table.lag {
+                // What waits no more may still be shown.
+                Some(_) => table.shards(table.rows.values(), waits),
+                None => table.shards(table.waiting.iter().filter_map(|id| table.rows.get(id)), waits),
+            };
+            first_of(&shards, &names, ListOrder::OldestFirst, passed, limit)
+        })
     }
+}
+
+/// The rows of each shard of the index, by their moments; those of one moment in an order of the index's own.
+type Shards<'t> = BTreeMap<&'t str, Vec<&'t Row>>;
+
+/// The first rows of these shards, read in pages. A page counts the rows that the index leaves out of it.
+fn first_of(
+    shards: &Shards<'_>,
+    names: &[&str],
+    order: ListOrder,
+    passed: &PassedOver,
+    limit: usize,
+) -> Result<Listed, Unavailable> {
+    let page_of = |shard: &str, from: Option<usize>, size: usize| {
+        let rows = shards.get(shard).map(Vec::as_slice).unwrap_or_default();
+        let from = from.unwrap_or_default();
+        let end = from.saturating_add(size).min(rows.len());
+        let next = (end < rows.len()).then_some(end);
+        let at = |place: usize| if order == ListOrder::OldestFirst { place } else { rows.len() - 1 - place };
+        let shown = (from..end).map(|place| rows[at(place)]).filter(|row| !passed.flows.contains(&row.flow));
+        ready(Ok(ShardPage { rows: shown.cloned().collect(), unreadable: Vec::new(), has_newer: false, next }))
+    };
+    read_list(names, order, passed, limit, page_of).now_or_never().expect("every page is there")
 }

@@ -664,7 +664,8 @@ async fn what_is_done_is_kept_for_people_and_for_whoever_asks_when_the_key_is_us
 /// know a call by our key: to each, an event after the `ttl` is another one.
 #[tokio::test]
 async fn who_remembers_an_event_for_longer_than_its_ttl_takes_the_next_one_for_another() {
-    let effects = "  - {id: hook, integration: own, guarantee: native, request: {method: POST, path: /hook, body: {a: 1}}}
+    let effects =
+        "  - {id: hook, integration: own, guarantee: native, request: {method: POST, path: /hook, body: {a: 1}}}
   - {id: score, invoke: team-score, timeout: 3s, guarantee: native}
   - {id: ask, integration: own, guarantee: lookup, request: {method: POST, path: /ask, body: {a: 1}},
      lookup: {after: 5s, request: {path: /asked}, found: /id}}
