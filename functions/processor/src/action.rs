@@ -7,7 +7,7 @@ use shared::base::errors::{Unavailable, WriteError};
 use shared::effects::contact::{ContactUpsert, Upserted};
 use shared::effects::invocation::{Purpose, read_answer, read_ask};
 use shared::effects::outcome::{LookupOutcome, Outcome, classify, read_lookup};
-use shared::effects::request::RequestParts;
+use shared::effects::request::{RequestParts, idempotency_key};
 use shared::flows::template::TemplateError;
 use shared::flows::{Action, Call, Decide, Effect, Flow, Invoke, Lookup, Meaning, Upsert};
 use shared::ledger::timeline::SpanEnd;
@@ -313,7 +313,7 @@ async fn request_parts<'p>(
 ) -> Result<RequestParts<'p>, NoCredentials> {
     let Work { processor, event, .. } = work;
     let integration = processor.flows.integration(&call.integration).expect("parsed flows name their integrations");
-    let id = format!("{}/{}", event.id, row.name_of(effect));
+    let id = idempotency_key(row, effect);
     let (id, span) = match purpose {
         Purpose::Do => (id, work.span_ids().called(row.epoch, &effect.id)),
         Purpose::Ask => (id + "/lookup", work.span_ids().looked_up(row.epoch, &effect.id)),

@@ -1,20 +1,18 @@
 //! The calls of effects, from recorded intents to recorded outcomes.
 
-use std::time::Duration;
-
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use shared::base::errors::WriteError;
+use shared::base::errors::{Unavailable, WriteError};
 use shared::effects::outcome::Outcome;
 use shared::flows::{Effect, Flow, Guarantee};
 use shared::ledger::{Doubt, Reason, Row};
 use shared::limits::pressure::Gate;
 use shared::operate::metric::{CallOutcome, Fact};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::action::{LET_GO, Performed, perform};
 use crate::credentials::{until_credentials_are_right, until_secret_is_there};
-use crate::ends::Stop;
+use crate::ends::{Stop, delay_without_time};
 use crate::hindrance::Hindrance;
 use crate::permits::{release_permit, release_unused_permits};
 use crate::retry::{FailedCall, wait_or_retry};
@@ -27,7 +25,7 @@ pub(crate) async fn call<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Resul
     // would only end with an unknown outcome.
     if !work.has_time(Some(flow)) {
         release_unused_permits(work, &mut run.permits, effects).await;
-        return Ok(Some(Stop::Retry(Duration::ZERO)));
+        return Ok(Some(Stop::Retry(delay_without_time(run))));
     }
     let row = &run.lease.row().clone();
     let mut calls: FuturesUnordered<_> =
@@ -39,10 +37,19 @@ pub(crate) async fn call<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Resul
         // An outcome that no partner could be asked about is recorded at once, not when its neighbours are
         // done: a crash meanwhile would leave it unknown.
         if effect.guarantee == Guarantee::None && !calls.is_empty() {
-            work.processor.ledger.record(&run.lease).await?;
+            match work.processor.ledger.record(&run.lease).await {
+                // Its neighbours are called by now: what comes of them all is written when the run ends.
+                Err(WriteError::Unavailable(error)) if !error.is_lasting() => tell_not_recorded(work, effect, &error),
+                recorded => recorded?,
+            }
         }
     }
     Ok(stop)
+}
+
+fn tell_not_recorded(work: &Work<'_>, effect: &Effect, error: &Unavailable) {
+    let ((event, flow, trace_id), effect) = (work.ids(), &effect.id);
+    warn!(event, flow, trace_id, effect, %error, "an outcome was not recorded at once; the next write carries it");
 }
 
 async fn perform_timed(work: &Work<'_>, flow: &Flow, row: &Row, effect: &Effect) -> Performed {

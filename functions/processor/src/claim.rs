@@ -215,7 +215,7 @@ async fn wait_for_flow(work: &Work<'_>, mut lease: Lease) -> Result<MessageFate,
         (lease, delay) = match leave(work, &work.event.flow, lease, &WaitsFor::Moment, why, due).await? {
             Leaving::Left => return Ok(MessageFate::Done),
             Leaving::NotYet(given_back) => (given_back, UNTIL_KNOWN),
-            Leaving::Never(given_back) => (given_back, delay),
+            Leaving::NotNow(given_back) | Leaving::Never(given_back) => (given_back, delay),
         };
     }
     defer_on_queue(work, lease, delay, why).await

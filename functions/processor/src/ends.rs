@@ -50,6 +50,13 @@ impl<'f> Stop<'f> {
             (None, stop) | (stop, None) => stop,
             (Some(Stop::Retry(one)), Some(Stop::Retry(other))) => Some(Stop::Retry(one.max(other))),
             (Some(bury @ Stop::Bury { .. }), _) | (_, Some(bury @ Stop::Bury { .. })) => Some(bury),
+            (Some(Stop::Retry(delay)), Some(Stop::Defer(hindrance)))
+            | (Some(Stop::Defer(hindrance)), Some(Stop::Retry(delay))) => {
+                Some(Stop::Defer(hindrance.no_earlier_than(delay)))
+            }
+            (Some(Stop::Defer(one)), Some(Stop::Defer(other))) if other.deferral.after > one.deferral.after => {
+                Some(Stop::Defer(other))
+            }
             (one, _) => one,
         }
     }
@@ -99,7 +106,9 @@ async fn retry(run: Run<'_>, delay: Duration) -> Result<MessageFate, WriteError>
         match leave(work, &flow.name, lease, &WaitsFor::Moment, DeferralReason::LongRetry, until).await? {
             Leaving::Left => return Ok(MessageFate::Done),
             // It must not be tried earlier. So this time it stays on the queue, and the flow is marked for the next.
-            Leaving::NotYet(given_back) | Leaving::Never(given_back) => lease = given_back,
+            Leaving::NotYet(given_back) | Leaving::NotNow(given_back) | Leaving::Never(given_back) => {
+                lease = given_back;
+            }
         }
     }
     let closed = close(work, lease.retry(delay, work.now())).await?;
@@ -122,6 +131,9 @@ async fn defer(run: Run<'_>, hindrance: &Hindrance) -> Result<MessageFate, Write
         (lease, delay) = match leave(work, &flow.name, lease, on, deferral.why, due).await? {
             Leaving::Left => return Ok(MessageFate::Done),
             Leaving::NotYet(given_back) => (given_back, UNTIL_KNOWN),
+            Leaving::NotNow(given_back) => {
+                (given_back, deferral_delay(UNTIL_KNOWN, waited, left, work.processor.chance.unit()))
+            }
             Leaving::Never(given_back) => {
                 let delay = delay.max(NEVER_LEAVES).min(LONGEST_ON_QUEUE);
                 if delay + LAST_CHANCE > left {
@@ -312,6 +324,12 @@ pub(crate) fn delay_without_attempt(work: &Work<'_>, flow: &Flow, lease: &Lease,
     delay.min(LONGEST_ON_QUEUE).max(after)
 }
 
+/// The delay of an event whose invocation has no time left for its calls. The next one may have none either: a call that
+/// just fits has none as soon as our tables are slow.
+pub(crate) fn delay_without_time(run: &Run<'_>) -> Duration {
+    delay_without_attempt(run.work, run.flow, &run.lease, Duration::from_secs(1))
+}
+
 /// The delay of a message whose event could not even be claimed. An old event comes back seldom: an outage of our own
 /// tables must not use up the receives of what the queue holds. When a replayed or woken event was sent, only its row
 /// says: it comes back each minute, so that its receives last for half a day.
@@ -346,6 +364,7 @@ const MAX_SPREAD: Duration = Duration::from_secs(20 * 60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shared::limits::pressure::Deferral;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -369,6 +388,26 @@ mod tests {
         let night = 11 * HOUR;
         assert_eq!(deferral_delay(night, Duration::ZERO, 12 * HOUR, 0.0), night);
         assert_eq!(deferral_delay(night, Duration::ZERO, 12 * HOUR, 1.0), night + Duration::from_secs(300));
+    }
+
+    #[test]
+    fn of_two_stops_the_longer_wait_is_kept() {
+        let down = |after| Hindrance::of_partner(Deferral { after, why: DeferralReason::BreakerOpen }, "crm");
+        let second = Duration::from_secs(1);
+        for turned in [false, true] {
+            let most_severe = |one, other| {
+                let (one, other) = if turned { (other, one) } else { (one, other) };
+                match Stop::most_severe(Some(one), Some(other)) {
+                    Some(Stop::Defer(hindrance)) => hindrance,
+                    _ => panic!("it is deferred"),
+                }
+            };
+            let asked = most_severe(Stop::Defer(down(30 * second)), Stop::Retry(HOUR));
+            assert_eq!(asked.deferral.after, HOUR, "a partner asked for an hour");
+            assert_eq!(asked.leaves_queue_for(HOUR, HOUR), Some(&WaitsFor::Moment), "it is not woken before");
+            assert_eq!(most_severe(Stop::Defer(down(30 * second)), Stop::Retry(2 * second)), down(30 * second));
+            assert_eq!(most_severe(Stop::Defer(down(second)), Stop::Defer(down(9 * second))), down(9 * second));
+        }
     }
 
     #[test]

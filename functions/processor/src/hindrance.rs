@@ -77,6 +77,14 @@ impl Hindrance {
         Hindrance { deferral, on: Some(on), listed_for }
     }
 
+    /// The same, for an event that must not go on before `delay` is over, whatever it waits for.
+    pub(crate) fn no_earlier_than(self, delay: Duration) -> Self {
+        if delay <= self.deferral.after {
+            return self;
+        }
+        Hindrance::timed(Deferral { after: delay, ..self.deferral })
+    }
+
     /// What an event of this age leaves the queue for, if it has `waited` there for so long that it should.
     pub(crate) fn leaves_queue_for(&self, age: Duration, waited: Duration) -> Option<&WaitsFor> {
         let Deferral { after, why } = self.deferral;

@@ -11,7 +11,7 @@ use shared::flows::template::TemplateError;
 use shared::flows::{Cap, Effect, Flow};
 use shared::ledger::{Lease, Reason};
 
-use crate::ends::Stop;
+use crate::ends::{Stop, delay_without_time};
 use crate::look_up::give_up;
 use crate::permits::{enter_all, release_unused_permits};
 use crate::retry::spare_attempts_of_outage;
@@ -31,7 +31,7 @@ pub(crate) async fn intend<'r>(run: &mut Run<'r>, effects: &[&'r Effect]) -> Res
         return Ok(Some(give_up(run, spent, Reason::AttemptsSpent, "no attempt is left".into())));
     }
     if !run.work.has_time(Some(run.flow)) {
-        return Ok(Some(Stop::Retry(Duration::ZERO)));
+        return Ok(Some(Stop::Retry(delay_without_time(run))));
     }
     // Before the intent: a call that is deferred was never intended.
     match enter_all(run.work, effects).await {

@@ -18,7 +18,7 @@ use crate::work::Work;
 ///
 /// The event joins its entity's line behind all others, whatever its container's clock says; an event that waits again
 /// keeps its place. The row, the payload and the place are one write; then the message is deleted. If the ledger never
-/// takes that write, the event waits on the queue.
+/// takes that write, or does not answer now, the event waits on the queue, and the row keeps what is done.
 pub(crate) async fn leave(
     work: &Work<'_>,
     flow: &str,
@@ -29,16 +29,17 @@ pub(crate) async fn leave(
 ) -> Result<Leaving, WriteError> {
     let now = work.now();
     let mark = work.board.board().waits().get(flow);
-    let known = mark.is_some_and(|mark| mark.lets_leave(on, now));
-    if !known || mark.is_some_and(|mark| mark.is_due(now)) {
-        mark_flow(work, flow, on, now).await;
-    }
-    if !known {
-        return Ok(Leaving::NotYet(lease));
+    let is_set = mark.is_some_and(|mark| mark.stands_for(on, now)) || mark_flow(work, flow, on, now).await;
+    if !mark.is_some_and(|mark| mark.lets_leave(on, now)) {
+        return Ok(if is_set { Leaving::NotYet(lease) } else { Leaving::NotNow(lease) });
     }
     let place = match lease.row().place {
         Some(place) => place,
-        None => place_behind_all(work, now).await?,
+        None => match place_behind_all(work, now).await {
+            Ok(place) => place,
+            Err(error) if error.is_lasting() => return Err(error.into()),
+            Err(error) => return Ok(not_now(work, lease, &error)),
+        },
     };
     let (event, _, trace_id) = work.ids();
     debug!(event, flow, trace_id, why = why.as_str(), %on, "the event leaves the queue to wait");
@@ -55,6 +56,8 @@ pub(crate) async fn leave(
             tell_not_kept(work, &error, "it waits on the queue");
             Ok(Leaving::Never(lease))
         }
+        // It may have landed, or may land yet. What is written instead wins over it in either case.
+        Err(WriteError::Unavailable(error)) => Ok(not_now(work, lease.after(&closed), &error)),
         Err(error) => Err(error),
     }
 }
@@ -65,8 +68,16 @@ pub(crate) enum Leaving {
     Left,
     /// It may leave as soon as every container knows its flow's mark.
     NotYet(Lease),
+    /// The mark could not be set, or the ledger did not answer.
+    NotNow(Lease),
     /// The ledger does not take its payload.
     Never(Lease),
+}
+
+fn not_now(work: &Work<'_>, lease: Lease, error: &Unavailable) -> Leaving {
+    let (event, flow, trace_id) = work.ids();
+    warn!(event, flow, trace_id, %error, "the event could not leave the queue; it waits there, and tries again later");
+    Leaving::NotNow(lease)
 }
 
 /// Tells once, and counts, that the ledger does not take the event's payload.
@@ -78,16 +89,17 @@ pub(crate) fn tell_not_kept(work: &Work<'_>, error: &Unavailable, so: &str) {
     }
 }
 
-async fn place_behind_all(work: &Work<'_>, now: Timestamp) -> Result<Timestamp, WriteError> {
+async fn place_behind_all(work: &Work<'_>, now: Timestamp) -> Result<Timestamp, Unavailable> {
     let last = work.processor.lines.last(&Line::of(work.event)).await?;
     Ok(last.map_or(now, |last| now.max(last.place + Duration::from_millis(1))))
 }
 
-/// Marks the flow. If that fails the event stays on the queue, and the next one tries it again.
-async fn mark_flow(work: &Work<'_>, flow: &str, on: &WaitsFor, now: Timestamp) {
+/// Marks the flow, and says whether it is marked. If not, the event stays on the queue, and the next one tries it again.
+async fn mark_flow(work: &Work<'_>, flow: &str, on: &WaitsFor, now: Timestamp) -> bool {
     let marked = change_waits(&*work.processor.boards, |board| board.with_waits(flow, on, now)).await;
-    if let Err(error) = marked {
+    if let Err(error) = &marked {
         let (event, flow, trace_id) = work.ids();
         warn!(event, flow, trace_id, %error, "the flow's mark was not set; its events wait on the queue meanwhile");
     }
+    marked.is_ok()
 }

@@ -3,11 +3,13 @@
 use shared::arrival::event::Event;
 use shared::base::errors::{Unavailable, WriteError};
 use shared::ledger::{InLine, Line, Row};
+use shared::limits::pressure::{Deferral, DeferralReason};
+use shared::operate::metric::Fact;
 use tracing::warn;
 
 use crate::ends::Stop;
 use crate::hindrance::Hindrance;
-use crate::work::{Run, Work};
+use crate::work::{NEWER_FORMAT_DELAY, Run, Work};
 
 /// The most events without a right to their place that one event clears away. Each is left over from a crash.
 const MAX_LEFT_OVER: usize = 20;
@@ -23,9 +25,11 @@ pub(crate) async fn stand_in_line<'r>(run: &Run<'r>) -> Result<Option<Stop<'r>>,
     for _ in 0..MAX_LEFT_OVER {
         let (row, first) = (lease.row(), lines.first(&line).await?);
         let Some(first) = first.filter(|first| first.is_before(row) || first.is_left_over_of(row)) else { break };
-        match head(work, &first).await? {
+        match head(work, &first).await {
+            Err(error) if error.is_newer() => return Ok(Some(Stop::Defer(behind_newer(work, &first)))),
+            Err(error) => return Err(error.into()),
             // It may be this event itself, if another worker has had it meanwhile.
-            Some(head) if head.stands_in_line() && head.place == Some(first.place) => {
+            Ok(Some(head)) if head.stands_in_line() && head.place == Some(first.place) => {
                 return Ok(Some(Stop::Defer(Hindrance::behind(&head, work.now()))));
             }
             // It was dropped or replayed, or a worker has it: then its message is before this one, if it has one.
@@ -42,8 +46,17 @@ pub(crate) async fn stand_in_line<'r>(run: &Run<'r>) -> Result<Option<Stop<'r>>,
     Ok(None)
 }
 
+/// The hindrance by another event whose row a newer version wrote. What becomes of it, only that version knows.
+fn behind_newer(work: &Work<'_>, first: &InLine) -> Hindrance {
+    let ((event, flow, trace_id), before) = (work.ids(), first.id.as_str());
+    let told = "a newer version wrote the row of an event that waits before this one; this one waits behind it";
+    warn!(event, flow, trace_id, before, "{told}");
+    work.count(Fact::NewerFormat);
+    Hindrance::passing(Deferral { after: NEWER_FORMAT_DELAY, why: DeferralReason::BehindAnother })
+}
+
 /// The row of the first in line. One that cannot be read stands in nobody's way: another one will be parked in its stead.
-async fn head(work: &Work<'_>, first: &InLine) -> Result<Option<Row>, WriteError> {
+async fn head(work: &Work<'_>, first: &InLine) -> Result<Option<Row>, Unavailable> {
     match work.processor.records.row(&first.id).await {
         Err(error) if error.is_lasting() => {
             let (event, flow, trace_id) = work.ids();
@@ -52,7 +65,7 @@ async fn head(work: &Work<'_>, first: &InLine) -> Result<Option<Row>, WriteError
             warn!(event, flow, trace_id, before, %error, "{told}");
             Ok(None)
         }
-        row => Ok(row?),
+        row => row,
     }
 }
 

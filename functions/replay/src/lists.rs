@@ -98,7 +98,7 @@ pub(crate) async fn both_ends(replay: &Replay) -> Result<Vec<Row>, Failure> {
 /// takes those, the ones that are due first.
 pub(crate) async fn newest(replay: &Replay, filter: &Filter) -> Result<(Vec<Row>, bool), Failure> {
     if filter.state == Some(State::Waiting) {
-        let (board, _) = switchboard::read(&*replay.boards).await?;
+        let (board, _) = switchboard::look(&*replay.boards).await?;
         return Ok(filtered(all_waiting(replay, &board).await?, filter));
     }
     Ok(filtered(replay.records.parked(Filter::MAX_SCANNED).await?, filter))

@@ -339,7 +339,13 @@ pub enum Failure {
     Declined(#[from] Declined),
     /// The ledger or the queue did not answer. A change may have been made, or a part of it.
     #[error("{0}; a change may have been made, or a part of it: look at `show` or `status` before you try again")]
-    Unavailable(#[from] Unavailable),
+    Unavailable(Unavailable),
+}
+
+impl From<Unavailable> for Failure {
+    fn from(unavailable: Unavailable) -> Self {
+        WriteError::from(unavailable).into()
+    }
 }
 
 impl Failure {
@@ -380,7 +386,7 @@ impl From<WriteError> for Failure {
                 "a newer version of Ledgerline wrote it: this change was not made, for it would lose what that version \
                  knows; finish the deploy, or ask again when the newer version is back",
             ),
-            WriteError::Unavailable(unavailable) => unavailable.into(),
+            WriteError::Unavailable(unavailable) => Failure::Unavailable(unavailable),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Wakes: events that wait go through the queue again when they can go on.
 //!
 //! Each event waits on the list of what it waits for, so that a tick reads only events that can go. It wakes the earliest
-//! first, no more to a partner than the partner's rate lets through beside new traffic, and none while the queue is long.
+//! first, no more to a partner than the partner's rate lets through beside new traffic, and few while the queue is long.
 //! A row is written before its message is sent, and stays listed until a worker claims it: a crash between the two is
 //! found again, and the same wake is sent again.
 
@@ -19,8 +19,8 @@ use shared::ledger::{Listed, PassedOver, Row, SignOff, WaitsFor, pause_after};
 use shared::limits::pressure::{BATCHES_HELD, PartnerHealth};
 use shared::operate::metric::{Fact, WorkUnit};
 use shared::operate::span::export_sent;
-use shared::operate::switchboard::{self, Board, change_waits};
-use tracing::info;
+use shared::operate::switchboard::{self, Board, TurnError, change_waits};
+use tracing::{info, warn};
 
 use self::send::{WakeFate, stand_in_for_unreadable, wake_and_send};
 use self::wakes_left::WakesLeft;
@@ -34,8 +34,15 @@ const MAX_WAKES: usize = 3000;
 /// The time that one tick takes at most: it ends well within an invocation.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// The number of events on the queue above which none is woken: they would only wait there.
-const MAX_QUEUED: usize = 5000;
+/// The number of events on the queue above which few are woken: it may be a backlog. But a long queue may as well be the
+/// tail of one entity that cannot go on, and then it holds up nobody else.
+const CROWDED: usize = 5000;
+
+/// The most events that one tick wakes while the queue is long.
+const CROWDED_WAKES: usize = 600;
+
+/// The number of events on the queue above which none is woken: SQS looks for free groups among 120,000 messages only.
+const FULL: usize = 60_000;
 
 /// The number of events that are woken side by side, and sent together.
 const SIDE_BY_SIDE: usize = 10;
@@ -102,18 +109,24 @@ pub(crate) async fn run_wakes(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Va
 
 /// Wakes what can go on. Where no flow has a mark nothing waits, and this one read is all.
 pub(crate) async fn wake_all(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Value, Failure> {
-    let (board, _) = switchboard::read(&*replay.boards).await?;
+    // A switch that this version does not understand stops what it names, and no other flow.
+    let (board, _) = switchboard::look(&*replay.boards).await?;
     if board.waits().is_empty() {
         unit.count(&Fact::Overdue(Duration::ZERO));
         return Ok(json!({"woken": 0}));
     }
     let mut tick = WakeTick::of(replay, board);
     let lists = lists(&tick.board);
-    let crowded = replay.depths.depth().await?.queued > MAX_QUEUED;
+    let queued = replay.depths.depth().await?.queued;
+    let most = match queued {
+        _ if queued > FULL => 0,
+        _ if queued > CROWDED => CROWDED_WAKES,
+        _ => MAX_WAKES,
+    };
     let (mut woken, mut lists_left) = (0, lists.len());
     for on in &lists {
         // What one list does not use, of wakes and of time, is for those behind it.
-        let share = if crowded { 0 } else { (MAX_WAKES - woken.min(MAX_WAKES)) / lists_left };
+        let share = most.saturating_sub(woken) / lists_left;
         woken += tick.wake_list(unit, on, share, tick.time_for(lists_left)).await?;
         lists_left -= 1;
     }
@@ -123,7 +136,7 @@ pub(crate) async fn wake_all(replay: &Replay, unit: &WorkUnit<'_>) -> Result<Val
         unit.count(&Fact::Woken(woken as u64));
         info!(woken, "waiting events were woken");
     }
-    Ok(json!({"woken": woken, "crowded": crowded}))
+    Ok(json!({"woken": woken, "crowded": queued > CROWDED}))
 }
 
 /// Wakes one event now, whatever it waits for. If it still cannot go on, it waits again.
@@ -337,15 +350,23 @@ impl<'t> WakeTick<'t> {
             let board = ended.iter().fold(board.clone(), |board, flow| board.without_waits(flow, now));
             renewed.iter().fold(board, |board, flow| board.with_waits(flow, &WaitsFor::Moment, now))
         };
-        Ok(change_waits(&*self.replay.boards, change).await?)
+        match change_waits(&*self.replay.boards, change).await {
+            Err(TurnError::Unavailable(unavailable)) => Err(unavailable.into()),
+            Err(error) => {
+                warn!(%error, "the marks of waiting events were not renewed or removed; the next tick tries it again");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Whether nothing is on these lists. What cannot be read is seen to, also where it is not due yet: nobody reads the
-    /// lists any more when the mark is gone.
+    /// lists any more when the mark is gone. What a newer version wrote, that version wakes.
     async fn is_empty(&mut self, unit: &WorkUnit<'_>, on: &BTreeSet<WaitsFor>) -> Result<bool, Unavailable> {
         for on in on.iter().chain([&WaitsFor::Moment]) {
             let listed = self.replay.lines.listed_past(&PassedOver::default(), on, self.began + ALL, 1).await?;
-            if !self.seen_to(unit, listed).await.is_empty() {
+            let has_newer = listed.has_newer;
+            if !self.seen_to(unit, listed).await.is_empty() || has_newer {
                 return Ok(false);
             }
         }

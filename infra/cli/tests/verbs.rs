@@ -213,6 +213,19 @@ fn a_diff_warns_when_an_effect_could_happen_again_or_be_forgotten() {
     let folder = repository("risk-window");
     edit(&folder.join("integrations.yaml"), "timeout: ", "key_window: 1h\n  timeout: ");
     assert_eq!(code(&diff(&folder)), 3, "the default was a day");
+    let folder = repository("risk-safe-mode");
+    let safe = |path: &str| {
+        format!("safe_mode:\n  requests:\n    crm: {{method: PUT, path: '/safe/{path}', body: {{a: 1}}}}\neffects:\n")
+    };
+    edit(&folder.join("flows/leads.yaml"), "effects:\n", &safe("one"));
+    commit(&folder);
+    edit(&folder.join("flows/leads.yaml"), "/safe/one", "/safe/two");
+    let told = diff(&folder);
+    assert_eq!(code(&told), 3, "what was tried in safe mode stays in it: {}", words(&told));
+    let folder = repository("risk-answers");
+    edit(&folder.join("integrations.yaml"), "timeout: ", "answers: [{status: 503, means: retry}]\n  timeout: ");
+    let told = diff(&folder);
+    assert_eq!(code(&told), 3, "what was in doubt is repeated: {}", words(&told));
     let folder = repository("renamed");
     edit(&folder.join("flows/leads.yaml"), "  - id: notify\n", "  - id: announce\n    was: [notify]\n");
     let told = diff(&folder);

@@ -19,8 +19,17 @@ impl Unavailable {
     /// The cause where something stored cannot be read: another version wrote it, or nobody of ours.
     pub const UNREADABLE: &str = "a row is not readable";
 
+    /// The cause where a newer version of the code has stored something that this one cannot read. That version goes on with
+    /// it: it is no fault.
+    pub const NEWER: &str = "a newer version of Ledgerline wrote it";
+
     /// The cause where a table declines what it is given: it is too large, or breaks another rule of the table's.
     pub const DECLINED: &str = "ValidationException";
+
+    /// Whether a newer version of the code has stored what cannot be read.
+    pub fn is_newer(&self) -> bool {
+        self.why == Self::NEWER
+    }
 
     /// Whether asking again gets the same answer, until somebody mends it.
     pub fn is_lasting(&self) -> bool {
@@ -40,5 +49,11 @@ pub enum WriteError {
     NewerFormat,
     /// The port did not answer: whether it wrote is unknown.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(Unavailable),
+}
+
+impl From<Unavailable> for WriteError {
+    fn from(unavailable: Unavailable) -> Self {
+        if unavailable.is_newer() { WriteError::NewerFormat } else { WriteError::Unavailable(unavailable) }
+    }
 }

@@ -46,8 +46,8 @@ pub struct InvocationDocument<'i> {
     pub format: u32,
     /// `do`: do the effect. `ask`: say whether it happened, and change nothing.
     pub operation: Purpose,
-    /// The event's id.
-    pub id: &'i str,
+    /// The event's id: the first part of `key`. An event that comes again after the `ttl` of its key has another.
+    pub id: String,
     /// The event's type, as its source calls it.
     #[serde(rename = "type")]
     pub event_type: &'i str,
@@ -69,8 +69,8 @@ pub struct InvocationDocument<'i> {
     pub key: String,
     /// The number of this try since the event was accepted or last replayed; for `ask`, of the last one.
     pub attempt: u32,
-    /// The fencing number: it only grows. A write under a lower epoch than one that you have seen comes from a worker
-    /// that has lost the event.
+    /// The fencing number: under one `id` it only grows. A write under a lower epoch than one that you have seen comes
+    /// from a worker that has lost the event.
     pub epoch: u64,
     /// The moment until which the answer is waited for, in milliseconds since the Unix epoch. What is begun later is in
     /// doubt for nothing.
@@ -118,7 +118,7 @@ impl<'o> InvocationParts<'o> {
         Ok(InvocationDocument {
             format: INVOCATION_FORMAT,
             operation,
-            id: event.id.as_str(),
+            id: row.known_as().to_string(),
             event_type: &flow.on.event_type,
             flow: &flow.name,
             effect: &effect.id,

@@ -340,6 +340,14 @@ impl Lease {
         self.close(State::Waiting, what, now)
     }
 
+    /// The same lease after a write of its end that was not answered for: whatever is written next comes after that one,
+    /// whether it has landed, lands late, or never does.
+    #[must_use]
+    pub fn after(mut self, unanswered: &Closed) -> Self {
+        self.row.step = self.row.step.max(unanswered.row().step);
+        self
+    }
+
     /// Closes the lease: a guard blocks the event. The ledger remembers it for so long from here.
     #[must_use]
     pub fn block(

@@ -37,6 +37,7 @@ mod spared;
 mod approval;
 mod parked;
 mod waiting;
+mod list_pages;
 mod renamed;
 
 mod unquoted;
@@ -52,6 +53,7 @@ mod store;
 pub use call_error::{CallError, Clue};
 pub use dead_reason::{Death, Reason};
 pub use lease::{Claim, Closed, Lease, NotClaimed};
+pub use list_pages::{ListOrder, ShardPage, read_list};
 pub use next_step::{Next, WORKER_LOST};
 pub use parked::{Declined, SHARDS, SignOff, missing};
 pub use row::{Ask, Doubt, Entry, LostAttempt, Moment, Noop, Progress, Row, State};

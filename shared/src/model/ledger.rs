@@ -1,9 +1,11 @@
 //! The ledger in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 
 use super::ledger_items::{IndexLag, KeptPayload, LARGEST_ITEM, LinePlace, takes_payload, takes_row};
 use super::{ModelChance, locked};
@@ -13,8 +15,8 @@ use crate::base::format::{FORMAT, UNNUMBERED};
 use crate::base::id::EventId;
 use crate::base::time::Timestamp;
 use crate::ledger::{
-    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, Listed, NotClaimed, PassedOver, Records,
-    Row, Rows, WaitsFor,
+    Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, ListOrder, Listed, NotClaimed,
+    PassedOver, Records, Row, Rows, SHARDS, ShardPage, WaitsFor, read_list,
 };
 
 /// The ledger in memory, as a version of the code sees it that writes one format.
@@ -106,12 +108,27 @@ impl Table {
         rows.filter_map(|row| self.lag.as_ref().map_or(Some(row), |lag| lag.shows(row)))
     }
 
+    /// The shards of the index that these rows are on, with those that a query asks for.
+    fn shards<'t>(&'t self, rows: impl Iterator<Item = &'t Row>, asked_for: impl Fn(&Row) -> bool) -> Shards<'t> {
+        let mut shards = Shards::new();
+        for row in self.indexed(rows).filter(|row| asked_for(row)) {
+            shards.entry(row.listed.as_deref().unwrap_or_default()).or_default().push(row);
+        }
+        for rows in shards.values_mut() {
+            rows.sort_by(|one, other| one.listed_at.cmp(&other.listed_at).then_with(|| other.id.cmp(&one.id)));
+        }
+        shards
+    }
+
     fn replace(&mut self, seen: Option<&Row>, next: &Row, format: u32) -> Result<(), WriteError> {
         if self.is_newer(&next.id, format) {
             return Err(WriteError::NewerFormat);
         }
         let current = self.rows.get(&next.id);
-        let unchanged = current.map(|row| (row.epoch, row.step)) == seen.map(|row| (row.epoch, row.step));
+        let unchanged = match (current, seen) {
+            (Some(current), Some(seen)) => is_same_write(current, seen),
+            (current, seen) => current.is_none() && seen.is_none(),
+        };
         if !unchanged && current != Some(next) {
             return Err(WriteError::Fenced);
         }
@@ -250,36 +267,78 @@ impl ModelLedger {
 #[async_trait]
 impl Admissions for ModelLedger {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
-        let mut table = locked(&self.table);
-        table.writes += 1;
-        table.takes_row(row)?;
-        match table.rows.get(&row.id) {
-            Some(current) if !current.forgotten(now) => Ok(Admission::Duplicate(Box::new(current.clone()))),
-            Some(_) if table.is_newer(&row.id, self.format) => {
-                Err(Unavailable { port: "the ledger", why: "a newer version wrote the row of this key".into() })
-            }
-            found => {
-                // What people may still want to see is put aside: a transaction of two writes.
-                let Some(older) = found.filter(|found| found.is_put_aside(now)).cloned() else {
-                    table.write(row, self.format);
-                    return Ok(Admission::New);
-                };
-                table.writes += 2;
-                table.write(&older.followed_by(row), self.format);
-                table.older.entry(row.id.clone()).or_default().insert(0, older);
-                Ok(Admission::New)
-            }
+        match self.admit_plainly(row, None, now)? {
+            PlainAdmission::Ended(admission) => Ok(admission),
+            PlainAdmission::InTheWay(seen) => self.admit_anew(&seen, row, None).map(|()| Admission::New),
         }
     }
 
     async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
-        takes_payload(event)?;
-        let new = self.admit(row, now).await? == Admission::New;
-        if new {
-            self.keep(event, row.expires_at).await?;
+        match self.admit_plainly(row, Some(event), now)? {
+            PlainAdmission::Ended(admission) => Ok(admission == Admission::New),
+            PlainAdmission::InTheWay(seen) => self.admit_anew(&seen, row, Some(event)).map(|()| true),
         }
-        Ok(new)
     }
+}
+
+/// What the first write of an admission comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlainAdmission {
+    /// The event is new or a duplicate: it was the only write.
+    Ended(Admission),
+    /// The key is free, and this row of the event before is still kept for people: another write puts it aside.
+    InTheWay(Box<Row>),
+}
+
+/// The two writes of an admission. Others may come between them.
+impl ModelLedger {
+    /// The first: one conditional put, with the payload beside it where the event is parked from the start.
+    pub fn admit_plainly(
+        &self,
+        row: &Row,
+        payload: Option<&Event>,
+        now: Timestamp,
+    ) -> Result<PlainAdmission, Unavailable> {
+        let mut table = locked(&self.table);
+        table.writes += 1;
+        table.takes_row(row)?;
+        payload.map_or(Ok(()), takes_payload)?;
+        let is_newer = table.is_newer(&row.id, self.format);
+        match table.rows.get(&row.id) {
+            Some(found) if !found.forgotten(now) => {
+                return Ok(PlainAdmission::Ended(Admission::Duplicate(Box::new(found.clone()))));
+            }
+            Some(found) if is_newer || found.is_put_aside(now) => {
+                return Ok(PlainAdmission::InTheWay(Box::new(found.clone())));
+            }
+            _ => table.write(row, self.format),
+        }
+        if let Some(event) = payload {
+            table.writes += 1;
+            table.keep(event, row.expires_at);
+        }
+        Ok(PlainAdmission::Ended(Admission::New))
+    }
+
+    /// The second: a transaction that puts the row aside which was seen, if it has not changed since.
+    pub fn admit_anew(&self, seen: &Row, row: &Row, payload: Option<&Event>) -> Result<(), Unavailable> {
+        let mut table = locked(&self.table);
+        table.writes += if payload.is_some() { 3 } else { 2 };
+        let is_unchanged = table.rows.get(&row.id).is_some_and(|current| is_same_write(current, seen));
+        if table.is_newer(&row.id, self.format) || !is_unchanged {
+            return Err(Unavailable { port: "the ledger", why: "the row of this key has changed meanwhile".into() });
+        }
+        table.write(&seen.followed_by(row), self.format);
+        table.older.entry(row.id.clone()).or_default().insert(0, seen.clone());
+        payload.into_iter().for_each(|event| table.keep(event, row.expires_at));
+        Ok(())
+    }
+}
+
+/// Whether a row is as it was seen. A later event of its key runs through the same numbers: it was queued at another
+/// moment.
+fn is_same_write(current: &Row, seen: &Row) -> bool {
+    (current.epoch, current.step, current.queued_at) == (seen.epoch, seen.step, seen.queued_at)
 }
 
 #[async_trait]
@@ -326,20 +385,20 @@ impl Rows for ModelLedger {
 #[async_trait]
 impl Records for ModelLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let parked =
-            |table: &Table| table.indexed(table.rows.values()).filter(|row| row.is_parked()).cloned().collect();
-        let mut rows: Vec<Row> = self.read(parked);
-        rows.sort_by_key(|row| std::cmp::Reverse(row.listed_at));
-        rows.truncate(limit);
-        Ok(rows)
+        let first = |table: &Table| {
+            let shards = table.shards(table.rows.values(), Row::is_parked);
+            first_of(&shards, &SHARDS, ListOrder::NewestFirst, &PassedOver::default(), limit)
+        };
+        Ok(self.read(first)?.rows)
     }
 
     async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
-        let mut rows = self.parked(usize::MAX).await?;
-        rows.retain(|row| row.listed_at.is_some_and(|at| since <= at && at <= until));
-        rows.reverse();
-        rows.truncate(limit);
-        Ok(rows)
+        let within = |row: &Row| row.is_parked() && row.listed_at.is_some_and(|at| since <= at && at <= until);
+        let first = |table: &Table| {
+            let shards = table.shards(table.rows.values(), within);
+            first_of(&shards, &SHARDS, ListOrder::OldestFirst, &PassedOver::default(), limit)
+        };
+        Ok(self.read(first)?.rows)
     }
 
     async fn park(&self, seen: Option<&Row>, next: &Row, event: &Event) -> Result<(), WriteError> {
@@ -423,20 +482,42 @@ impl Lines for ModelLedger {
         until: Timestamp,
         limit: usize,
     ) -> Result<Listed, Unavailable> {
-        let shards = on.shards();
+        let names = on.shards();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let waits = |row: &Row| {
-            row.listed.as_ref().is_some_and(|shard| shards.contains(shard))
+            row.listed.as_deref().is_some_and(|shard| names.contains(&shard))
                 && row.listed_at.is_some_and(|at| at <= until)
-                && !passed.has(row)
         };
-        let mut table = locked(&self.table);
-        table.reads += 1;
-        let mut rows: Vec<&Row> = match &table.lag {
-            // What waits no more may still be shown.
-            Some(_) => table.indexed(table.rows.values()).filter(|row| waits(row)).collect(),
-            None => table.waiting.iter().filter_map(|id| table.rows.get(id)).filter(|row| waits(row)).collect(),
-        };
-        rows.sort_by_key(|row| (row.listed_at, row.place));
-        Ok(Listed { rows: rows.into_iter().take(limit).cloned().collect(), ..Listed::default() })
+        self.read(|table| {
+            let shards = match &table.lag {
+                // What waits no more may still be shown.
+                Some(_) => table.shards(table.rows.values(), waits),
+                None => table.shards(table.waiting.iter().filter_map(|id| table.rows.get(id)), waits),
+            };
+            first_of(&shards, &names, ListOrder::OldestFirst, passed, limit)
+        })
     }
+}
+
+/// The rows of each shard of the index, by their moments; those of one moment in an order of the index's own.
+type Shards<'t> = BTreeMap<&'t str, Vec<&'t Row>>;
+
+/// The first rows of these shards, read in pages. A page counts the rows that the index leaves out of it.
+fn first_of(
+    shards: &Shards<'_>,
+    names: &[&str],
+    order: ListOrder,
+    passed: &PassedOver,
+    limit: usize,
+) -> Result<Listed, Unavailable> {
+    let page_of = |shard: &str, from: Option<usize>, size: usize| {
+        let rows = shards.get(shard).map(Vec::as_slice).unwrap_or_default();
+        let from = from.unwrap_or_default();
+        let end = from.saturating_add(size).min(rows.len());
+        let next = (end < rows.len()).then_some(end);
+        let at = |place: usize| if order == ListOrder::OldestFirst { place } else { rows.len() - 1 - place };
+        let shown = (from..end).map(|place| rows[at(place)]).filter(|row| !passed.flows.contains(&row.flow));
+        ready(Ok(ShardPage { rows: shown.cloned().collect(), unreadable: Vec::new(), has_newer: false, next }))
+    };
+    read_list(names, order, passed, limit, page_of).now_or_never().expect("every page is there")
 }

@@ -37,7 +37,7 @@ pub use contacts::ModelContacts;
 pub use documents::ModelDocument;
 pub use functions::{FunctionScript, ModelFunctions};
 pub use latest::ModelLatest;
-pub use ledger::{ModelLedger, RowChange};
+pub use ledger::{ModelLedger, PlainAdmission, RowChange};
 pub use ledger_items::LARGEST_ITEM;
 pub use limits::ModelLimits;
 pub use metrics::ModelMetrics;

@@ -4,7 +4,7 @@
 //! batches handled in another way.
 
 use shared::arrival::event::Event;
-use shared::base::errors::WriteError;
+use shared::base::errors::{Unavailable, WriteError};
 use shared::ledger::{Claim, Row};
 use shared::model::ModelLedger;
 
@@ -38,6 +38,8 @@ impl Mutation {
 pub struct RowRules {
     /// Writes the row of a worker that holds its lease.
     pub hold: fn(&ModelLedger, Row) -> Result<(), WriteError>,
+    /// Puts the row aside that was seen, and writes the one of a new event of its key.
+    pub admit_anew: fn(&ModelLedger, &Row, &Row, Option<&Event>) -> Result<(), Unavailable>,
     /// Changes the row of an event that is about to be replayed.
     pub replayed: fn(&mut Row),
     /// The claim that a client sends again whose first answer was late.
@@ -46,8 +48,12 @@ pub struct RowRules {
 
 impl RowRules {
     /// The product's way.
-    pub const PRODUCT: RowRules =
-        RowRules { hold: |ledger, row| ledger.hold(&row), replayed: |_| (), repeated: Claim::clone };
+    pub const PRODUCT: RowRules = RowRules {
+        hold: |ledger, row| ledger.hold(&row),
+        admit_anew: ModelLedger::admit_anew,
+        replayed: |_| (),
+        repeated: Claim::clone,
+    };
 }
 
 /// What is done with batches, and with what people say.

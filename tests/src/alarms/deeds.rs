@@ -236,6 +236,6 @@ struct Crowded;
 #[async_trait]
 impl Depths for Crowded {
     async fn depth(&self) -> Result<Depth, Unavailable> {
-        Ok(Depth { queued: 6000, in_flight: 0 })
+        Ok(Depth { queued: 60_001, in_flight: 0 })
     }
 }

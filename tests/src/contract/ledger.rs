@@ -43,6 +43,7 @@ on_model_and_emulator!(
     a_row_is_its_own_sources_alone,
     a_forgotten_key_is_admitted_again_and_an_open_event_never,
     a_row_is_kept_for_people_when_its_key_is_used_again,
+    what_was_seen_of_an_event_is_not_taken_for_a_later_one_of_its_key,
     what_was_never_claimed_is_admitted_again_once_its_message_is_lost,
     a_claim_records_the_first_intent,
     a_claim_on_an_event_with_effects_leaves_them_alone,
@@ -218,6 +219,27 @@ async fn a_row_is_kept_for_people_when_its_key_is_used_again(ledger: impl Ledger
     let later = NOW + month + Duration::from_secs(1);
     assert_eq!(ledger.admit(&Row::admitted(&gone, later), later).await, Ok(Admission::New));
     assert_eq!(ledger.older(&gone.id).await, Ok(vec![]));
+}
+
+/// A plain event always ends under the same numbers. What is written over it says which one was seen.
+async fn what_was_seen_of_an_event_is_not_taken_for_a_later_one_of_its_key(ledger: impl Ledger) {
+    let hour = Duration::from_secs(3600);
+    let retention = SettledRetention { key: hour, row: 30 * 24 * hour };
+    let event = admitted(&ledger, "numbers").await;
+    let late = NOW + hour + Duration::from_secs(1);
+    let mut settled = Vec::new();
+    for at in [NOW, late] {
+        ledger.admit(&Row::admitted(&event, at), at).await.expect("an answer");
+        let closed = claimed(&ledger, &event, at).await.succeed(retention, at);
+        ledger.close(&closed).await.expect("a held lease");
+        settled.push(row(&ledger, &event.id).await);
+    }
+    let [first, second] = &settled[..] else { panic!("two events") };
+    assert_eq!((first.epoch, first.step), (second.epoch, second.step), "the same numbers");
+    assert_eq!((first.generation, second.generation), (0, 1));
+    let anew = first.followed_by(&Row::admitted(&event, late));
+    assert_eq!(ledger.replace(Some(first), &anew).await, Err(WriteError::Fenced), "it saw the one before");
+    assert_eq!(row(&ledger, &event.id).await, *second);
 }
 
 async fn a_claim_records_the_first_intent(ledger: impl Ledger) {
@@ -593,7 +615,7 @@ async fn one_shard_may_have_more_than_its_share(ledger: impl Ledger) {
 mod limits {
     use serde_json::Value;
     use shared::ledger::{Lines as _, WaitsFor};
-    use shared::model::LARGEST_ITEM;
+    use shared::model::{LARGEST_ITEM, ModelChance, ModelLedger, PlainAdmission};
 
     use super::*;
 
@@ -612,6 +634,26 @@ mod limits {
         grown.enrich.insert("company".into(), Value::String("x".repeat(LARGEST_ITEM)));
         assert!(ledger.hold(&grown).is_err());
         assert_eq!(ledger.get(&event.id), Some(row));
+    }
+
+    /// Two deliveries after the end of a key see the same row in their way. One of them puts it aside late.
+    #[tokio::test]
+    async fn an_admission_that_lands_late_begins_nothing_anew() {
+        let ledger = ModelLedger::default();
+        let hour = Duration::from_secs(3600);
+        let retention = SettledRetention { key: hour, row: 30 * 24 * hour };
+        let event = admitted(&ledger, "late").await;
+        ledger.close(&claimed(&ledger, &event, NOW).await.succeed(retention, NOW)).await.expect("a held lease");
+        let late = NOW + hour + Duration::from_secs(1);
+        let again = Row::admitted(&event, late);
+        let plainly = ledger.admit_plainly(&again, None, late).expect("the model answers");
+        let PlainAdmission::InTheWay(seen) = plainly else { panic!("{plainly:?}") };
+        assert_eq!(ledger.admit(&again, late).await, Ok(Admission::New), "the other one was faster");
+        ledger.close(&claimed(&ledger, &event, late).await.succeed(retention, late)).await.expect("a held lease");
+        let done = row(&ledger, &event.id).await;
+        assert_eq!((done.epoch, done.step), (seen.epoch, seen.step));
+        assert!(ledger.admit_anew(&seen, &again, None).is_err());
+        assert_eq!(row(&ledger, &event.id).await, done, "what is done is not done again");
     }
 
     #[tokio::test]

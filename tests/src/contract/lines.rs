@@ -1,10 +1,12 @@
 //! The contract of the lists and lines of waiting events.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::stream::{self, StreamExt as _};
 use shared::adapters::aws::DynamoLedger;
 use shared::arrival::event::Event;
 use shared::base::errors::WriteError;
+use shared::base::id::EventId;
 use shared::base::time::Timestamp;
 use shared::ledger::{
     Admissions, Claims, InLine, Lease, Line, Lines, NotClaimed, PassedOver, Records, Row, State, Wait, WaitsFor,
@@ -41,6 +43,8 @@ on_model_and_emulator!(
     what_waits_is_written_with_its_payload_and_its_place,
     those_that_are_due_are_listed_in_order,
     what_is_passed_over_hides_nothing_behind_it,
+    of_many_that_are_due_at_one_moment_the_first_in_line_is_listed_first,
+    pages_of_what_is_passed_over_hide_nothing_behind_them,
 );
 
 fn at(secs: i64) -> Timestamp {
@@ -162,6 +166,41 @@ async fn those_that_are_due_are_listed_in_order(ledger: impl Ledger) {
     let first = ledger.first(&line).await.expect("an answer").map(|first| first.id);
     let last = ledger.last(&line).await.expect("an answer").map(|last| last.id);
     assert_eq!((first.as_ref(), last.as_ref()), (all.first(), all.last()));
+}
+
+/// Lets so many events of a flow wait for one moment, the first of them at the last place in their line.
+async fn wait_for_one_moment(ledger: &impl Ledger, list: &WaitsFor, flow: &str, count: usize) -> Vec<EventId> {
+    let group = unique("group");
+    let waiting = (0..count).map(async |number| {
+        let (event, lease) = held_of_flow(ledger, &format!("{number}-{flow}"), &group, flow).await;
+        let wait = Wait { until: Some(at(5)), ..wait_for(list, &group) };
+        let place = at(2) + Duration::from_millis((count - number) as u64);
+        ledger.wait(&lease.wait(wait, place, NOW), &event).await.expect("the lease is held");
+        event.id
+    });
+    stream::iter(waiting).buffered(20).collect().await
+}
+
+/// DynamoDB has the rows of one moment in any order. More of them than a page has wait behind the first of their entity.
+async fn of_many_that_are_due_at_one_moment_the_first_in_line_is_listed_first(ledger: impl Ledger) {
+    let list = WaitsFor::Flow(unique("flow"));
+    let ids = wait_for_one_moment(&ledger, &list, "lead-routing", 120).await;
+    for few in [1, 5] {
+        let listed = ledger.listed(&list, at(60), few).await.expect("an answer");
+        let listed: Vec<EventId> = listed.into_iter().map(|row| row.id).collect();
+        assert_eq!(listed, ids.iter().rev().take(few).cloned().collect::<Vec<_>>(), "the first in line");
+    }
+}
+
+/// A page that has nothing but what is passed over is read past.
+async fn pages_of_what_is_passed_over_hide_nothing_behind_them(ledger: impl Ledger) {
+    let list = WaitsFor::Flow(unique("flow"));
+    let slow = wait_for_one_moment(&ledger, &list, "slow", 120).await;
+    let (quick, lease) = held_of_flow(&ledger, "quick", &unique("group"), "quick").await;
+    waits(&ledger, &quick, lease, &list, 30).await;
+    let passed = PassedOver { events: slow.into_iter().collect(), ..PassedOver::default() };
+    let listed = ledger.listed_past(&passed, &list, at(60), 1).await.expect("an answer");
+    assert_eq!(listed.rows.into_iter().map(|row| row.id).collect::<Vec<_>>(), [quick.id]);
 }
 
 async fn what_is_passed_over_hides_nothing_behind_it(ledger: impl Ledger) {

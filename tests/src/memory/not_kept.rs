@@ -35,14 +35,24 @@ pub(crate) enum LedgerFault {
     RowOf(EventId),
     /// The row of an event cannot be read.
     Unreadable(EventId),
+    /// A newer version wrote the row of an event, and this one cannot read it.
+    Newer(EventId),
     /// The payload of an event cannot be read.
     PayloadOf(EventId),
+    /// Nobody is told who stands last in a line, today.
+    NoLine,
+    /// Nothing that leaves the queue is answered for, today: it is not written, or it is.
+    NoAnswerToWaits(bool),
     /// The payload of an event is not answered for, today.
     NoAnswerFor(EventId),
 }
 
 fn declined() -> Unavailable {
     Unavailable { port: "the ledger", why: Unavailable::DECLINED.into() }
+}
+
+fn down() -> Unavailable {
+    Unavailable { port: "the ledger", why: "down".into() }
 }
 
 fn unreadable() -> Unavailable {
@@ -53,7 +63,11 @@ fn unreadable() -> Unavailable {
 impl Lines for FaultyLedger {
     async fn wait(&self, closed: &Closed, event: &Event) -> Result<(), WriteError> {
         self.takes_payload()?;
-        self.0.wait(closed, event).await
+        match self.1 {
+            LedgerFault::NoAnswerToWaits(false) => Err(down().into()),
+            LedgerFault::NoAnswerToWaits(true) => self.0.wait(closed, event).await.and(Err(down().into())),
+            _ => self.0.wait(closed, event).await,
+        }
     }
 
     async fn first(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
@@ -61,7 +75,7 @@ impl Lines for FaultyLedger {
     }
 
     async fn last(&self, line: &Line) -> Result<Option<InLine>, Unavailable> {
-        self.0.last(line).await
+        if self.1 == LedgerFault::NoLine { Err(down()) } else { self.0.last(line).await }
     }
 
     async fn leave(&self, line: &Line, place: &InLine) -> Result<(), Unavailable> {
@@ -78,6 +92,8 @@ impl Lines for FaultyLedger {
         let mut listed = self.0.listed_past(passed, on, until, limit).await?;
         let broken = listed.rows.extract_if(.., |row| self.1 == LedgerFault::Unreadable(row.id.clone()));
         listed.unreadable = broken.map(|row| row.id).collect();
+        let newer = listed.rows.extract_if(.., |row| self.1 == LedgerFault::Newer(row.id.clone()));
+        listed.has_newer = newer.count() > 0;
         Ok(listed)
     }
 }
@@ -85,7 +101,13 @@ impl Lines for FaultyLedger {
 #[async_trait]
 impl Rows for FaultyLedger {
     async fn row(&self, id: &EventId) -> Result<Option<Row>, Unavailable> {
-        if self.1 == LedgerFault::Unreadable(id.clone()) { Err(unreadable()) } else { self.0.row(id).await }
+        match &self.1 {
+            LedgerFault::Unreadable(broken) if broken == id => Err(unreadable()),
+            LedgerFault::Newer(newer) if newer == id => {
+                Err(Unavailable { port: "the ledger", why: Unavailable::NEWER.into() })
+            }
+            _ => self.0.row(id).await,
+        }
     }
 
     async fn older(&self, id: &EventId) -> Result<Vec<Row>, Unavailable> {
@@ -117,9 +139,7 @@ impl Records for FaultyLedger {
     async fn kept(&self, id: &EventId) -> Result<Option<Event>, Unavailable> {
         match &self.1 {
             LedgerFault::PayloadOf(broken) if broken == id => Err(unreadable()),
-            LedgerFault::NoAnswerFor(silent) if silent == id => {
-                Err(Unavailable { port: "the ledger", why: "down".into() })
-            }
+            LedgerFault::NoAnswerFor(silent) if silent == id => Err(down()),
             _ => self.0.kept(id).await,
         }
     }
@@ -267,7 +287,7 @@ async fn free(world: &World) {
     world.clock.advance(Duration::from_secs(6));
 }
 
-fn spoil(world: &mut World, what: LedgerFault) {
+pub(crate) fn spoil(world: &mut World, what: LedgerFault) {
     let ledger = FaultyLedger(world.ledger.clone(), what);
     world.processor.lines = Box::new(ledger.clone());
     world.processor.records = Box::new(ledger.clone());
@@ -307,6 +327,41 @@ async fn an_event_behind_a_head_that_cannot_be_read_goes_on_at_once() {
     world.poll().await;
     assert_eq!(world.row(&newest).await.state, State::Waiting, "behind the one that can be read");
     assert!(!log.text().contains("ledger write failed"), "{}", log.text());
+}
+
+/// A newer version knows what becomes of it: it is neither passed over nor taken out of its line.
+#[tokio::test]
+async fn a_head_that_a_newer_version_wrote_is_not_overtaken() {
+    let (mut world, [head, next]) = two_of_one_entity().await;
+    spoil(&mut world, LedgerFault::Newer(head.clone()));
+    free(&world).await;
+    world.wake().await;
+    world.poll().await;
+    let line = Line::of(&world.ledger.payload(&head).expect("it is kept"));
+    assert_eq!(world.ledger.line(&line).first().map(|first| first.id.clone()), Some(head.clone()));
+    assert_eq!((world.row(&next).await.state, world.partners.calls().len()), (State::Retrying, 0));
+    spoil(&mut world, LedgerFault::Nothing);
+    world.wake().await;
+    world.drain().await;
+    let paths: Vec<String> = world.partners.calls().into_iter().map(|(_, call)| call.path).collect();
+    assert_eq!(paths, ["/leads/evt_1", "/leads/evt_2"], "in their order");
+}
+
+#[tokio::test]
+async fn a_letter_whose_row_a_newer_version_wrote_is_left_to_it() {
+    let mut world = World::new();
+    world.partners.script([Script::Status(400)]);
+    let id = world.post(&lead()).await.expect("a good lead").id;
+    world.drain().await;
+    spoil(&mut world, LedgerFault::Newer(id.clone()));
+    for _ in 0..3 {
+        assert_eq!(world.park().await.len(), 1, "the letter stays on its queue");
+        world.clock.advance(Duration::from_secs(200));
+    }
+    assert_eq!((world.ledger.parked(10).await, world.dead_letters.depth()), (Ok(vec![]), 1));
+    spoil(&mut world, LedgerFault::Nothing);
+    world.park().await;
+    assert!(world.row(&id).await.is_parked() && world.dead_letters.depth() == 0);
 }
 
 /// Its payload cannot be kept, and its flow is paused until it is too old.

@@ -7,13 +7,16 @@ use async_trait::async_trait;
 use replay::handle;
 use serde_json::json;
 use shared::base::errors::{Unavailable, WriteError};
+use shared::base::format::FORMAT;
 use shared::base::id::EventId;
 use shared::base::machine::Clock as _;
 use shared::base::time::Timestamp;
-use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Reason, State};
+use shared::ledger::{Claim, Claims, Closed, Lease, NotClaimed, Reason, State, WaitsFor};
 use shared::model::{ModelClock, ModelLedger, Script};
+use shared::operate::switchboard::change_waits;
 
 use super::effects::{CONTACT, with_contact};
+use super::not_kept::{LedgerFault, spoil};
 use super::world::{World, flows_with, flows_without_breaker};
 use crate::fixtures::{by_ada, lead, lead_of};
 
@@ -106,7 +109,8 @@ async fn a_store_of_secrets_that_is_down_for_hours_buries_nothing() {
     let world = World::new();
     let id = post(&world).await;
     world.secrets.set_down(true);
-    live(&world, 6 * HOUR).await;
+    let polls = live(&world, 6 * HOUR).await;
+    assert!(polls < MAX_RECEIVES / 4, "{polls} receives");
     let row = world.row(&id).await;
     assert_eq!((row.state, row.effects.len()), (State::Retrying, 0), "{:?}", row.history);
     assert_eq!((world.metrics.sum("BreakerOpened{crm}"), world.partners.calls().len()), (0, 0));
@@ -199,6 +203,116 @@ async fn a_switchboard_that_is_down_for_days_uses_up_no_receives() {
     world.board.down(false);
     live(&world, HOUR).await;
     assert_eq!((world.row(&id).await.state, world.dead_letters.depth()), (State::Succeeded, 0));
+}
+
+/// A newer version has written the switchboard: this one goes by it, and can set no mark on it.
+#[tokio::test]
+async fn a_mark_that_cannot_be_set_for_days_uses_up_no_receives() {
+    let world = World::with(flows_with(|yaml| yaml.replace("\nttl:", "\nmax_age: 72h\nttl:")));
+    let newer = world.board.in_format(FORMAT + 1);
+    newer.scribble(1, r#"{"flows": {"lead-routing": {"paused": {"since": 0, "by": "ada", "why": "a test"}}}}"#);
+    let id = post(&world).await;
+    let polls = live(&world, 40 * HOUR).await;
+    assert!(polls < MAX_RECEIVES / 4, "{polls} receives");
+    assert_eq!(world.row(&id).await.state, State::Retrying, "{:?}", world.story(&id).await);
+    newer.scribble(2, "{}");
+    live(&world, HOUR).await;
+    assert_eq!((world.row(&id).await.state, world.dead_letters.depth()), (State::Succeeded, 0));
+}
+
+/// Nobody could ask the partner whether it happened: what it answered is written down, whatever else does not answer.
+#[tokio::test]
+async fn what_is_known_is_kept_when_the_event_cannot_leave_the_queue() {
+    use LedgerFault::{NoAnswerToWaits, NoLine};
+    for fault in [NoLine, NoAnswerToWaits(false), NoAnswerToWaits(true)] {
+        let mut world = World::with(flows_with(|yaml| yaml.replace("native", "none")));
+        let (on, now) = (WaitsFor::Moment, world.clock.now());
+        change_waits(&world.board, |board| board.with_waits("lead-routing", &on, now)).await.expect("it is marked");
+        world.clock.advance(10 * Duration::from_secs(1));
+        spoil(&mut world, fault);
+        let id = post(&world).await;
+        world.partners.script([Script::RetryAfter(429, "3600")]);
+        world.poll().await;
+        let row = world.row(&id).await;
+        assert!(row.state == State::Retrying && !row.in_doubt(), "{:?}", row.history);
+        assert!(row.retry_at.is_some_and(|at| at >= world.clock.now() + HOUR), "it is not tried before");
+        spoil(&mut world, LedgerFault::Nothing);
+        live(&world, 2 * HOUR).await;
+        assert_eq!(world.row(&id).await.state, State::Succeeded, "{:?}", world.story(&id).await);
+        assert_eq!((world.partners.calls().len(), world.dead_letters.depth()), (2, 0));
+    }
+}
+
+/// A ledger that records nothing between a claim and its end.
+struct NoRecords(ModelLedger);
+
+#[async_trait]
+impl Claims for NoRecords {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
+        self.0.claim(id, claim).await
+    }
+
+    async fn record(&self, _: &Lease) -> Result<(), WriteError> {
+        Err(Unavailable { port: "the ledger", why: "down".into() }.into())
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.0.close(closed).await
+    }
+}
+
+#[tokio::test]
+async fn what_one_effect_did_is_kept_when_the_record_of_another_is_not_answered() {
+    let side_by_side = |yaml: String| {
+        let effect = |id: &str| {
+            format!(
+                "  - {{id: {id}, needs: [], integration: crm, guarantee: none, request: {{method: POST, path: /{id}}}}}\n"
+            )
+        };
+        let (head, rest) = yaml.split_once("effects:\n").expect("a flow has effects");
+        let (_, tail) = rest.split_once("\nretry:").expect("a flow has a policy");
+        format!("{head}effects:\n{}{}\nretry:{tail}", effect("a"), effect("b"))
+    };
+    let mut world = World::with(flows_with(side_by_side));
+    world.processor.ledger = Box::new(NoRecords(world.ledger.clone()));
+    let id = post(&world).await;
+    world.poll().await;
+    let row = world.row(&id).await;
+    assert_eq!((row.state, world.partners.calls().len()), (State::Succeeded, 2), "{:?}", row.history);
+}
+
+/// Claims that take a second each.
+struct SlowClaims(Box<dyn Claims>, ModelClock);
+
+#[async_trait]
+impl Claims for SlowClaims {
+    async fn claim(&self, id: &EventId, claim: &Claim) -> Result<Result<Lease, NotClaimed>, Unavailable> {
+        self.1.advance(Duration::from_secs(1));
+        self.0.claim(id, claim).await
+    }
+
+    async fn record(&self, lease: &Lease) -> Result<(), WriteError> {
+        self.0.record(lease).await
+    }
+
+    async fn close(&self, closed: &Closed) -> Result<(), WriteError> {
+        self.0.close(closed).await
+    }
+}
+
+/// A call just fits into an invocation. As soon as our tables are slow, there is no time left for it.
+#[tokio::test]
+async fn an_event_without_time_for_its_call_does_not_come_back_at_once() {
+    let mut world = World::new();
+    world.processor.timeout = Duration::from_secs(4);
+    world.processor.ledger = Box::new(SlowClaims(Box::new(world.ledger.clone()), world.clock.clone()));
+    let id = post(&world).await;
+    let polls = live(&world, HOUR).await;
+    assert!(polls < 120, "{polls} receives in an hour");
+    assert_eq!((world.row(&id).await.state, world.partners.calls().len()), (State::Retrying, 0));
+    world.processor.ledger = Box::new(world.ledger.clone());
+    live(&world, HOUR).await;
+    assert_eq!(world.row(&id).await.state, State::Succeeded);
 }
 
 /// Others are answered, this event's question never: it dies of its age, and not of its receives.

@@ -10,6 +10,8 @@ use shared::base::document::DocumentStore as _;
 use shared::base::format::FORMAT;
 use shared::base::id::EventId;
 use shared::base::machine::Clock as _;
+use shared::effects::credentials::Credentials;
+use shared::effects::request::PartnerRequest;
 use shared::flows::contract::Contracts;
 use shared::flows::{File, Flows};
 use shared::ledger::{Reason, Records as _, Rows as _, State};
@@ -28,6 +30,10 @@ fn flows_of(effects: &[&str]) -> Flows {
 }
 
 fn flows_written(effects: &str) -> Flows {
+    flows_of_partners(effects, "crm: {base_url: https://crm.example.com, timeout: 3s, key_window: 24h}")
+}
+
+fn flows_of_partners(effects: &str, partners: &str) -> Flows {
     let flow = format!(
         r#"
 name: lead-routing
@@ -48,11 +54,10 @@ effects:
 retry: {{strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 3}}
 "#
     );
-    let partner = "crm: {base_url: https://crm.example.com, timeout: 3s, key_window: 24h}";
     let sources = "web-forms: {scheme: standard-webhooks, max_body: 64KiB, rate: 10/s, type_at: type}";
     let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
     let files =
-        [file("sources.yaml", sources), file("integrations.yaml", partner), file("flows/lead-routing.yaml", &flow)];
+        [file("sources.yaml", sources), file("integrations.yaml", partners), file("flows/lead-routing.yaml", &flow)];
     Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -653,6 +658,63 @@ async fn what_is_done_is_kept_for_people_and_for_whoever_asks_when_the_key_is_us
     assert_eq!(world.ledger.older(&id).await, Ok(vec![first.clone()]));
     let shown = handle(&world.replay, json!({"op": "show", "id": id})).await;
     assert_eq!(shown["older"][0]["received_at"], first.received_at.to_string(), "{shown}");
+}
+
+/// Receivers that know a signed message by its id, functions that know an event by its id and its epoch, and partners that
+/// know a call by our key: to each, an event after the `ttl` is another one.
+#[tokio::test]
+async fn who_remembers_an_event_for_longer_than_its_ttl_takes_the_next_one_for_another() {
+    let effects =
+        "  - {id: hook, integration: own, guarantee: native, request: {method: POST, path: /hook, body: {a: 1}}}
+  - {id: score, invoke: team-score, timeout: 3s, guarantee: native}
+  - {id: ask, integration: own, guarantee: lookup, request: {method: POST, path: /ask, body: {a: 1}},
+     lookup: {after: 5s, request: {path: /asked}, found: /id}}
+";
+    let world = World::with(flows_of_partners(
+        effects,
+        "own: {base_url: https://own.example.com, timeout: 3s, key_window: 24h, auth: signed}",
+    ));
+    world.secrets.put("integrations/own", "whsec_BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=");
+    let mut known = Vec::new();
+    for generation in 0..2 {
+        // The first is replayed, so that its epoch is higher than any of the second.
+        if generation == 0 {
+            world.partners.script([Script::Status(201), Script::Status(400)]);
+        } else {
+            world.partners.script([Script::Status(201), Script::Hang]);
+        }
+        let id = world.post(&lead()).await.expect("the key is free").id;
+        world.drain().await;
+        if generation == 0 {
+            world.park().await;
+            handle(&world.replay, by_ada(json!({"op": "replay", "id": id}))).await;
+            world.drain().await;
+        }
+        let row = world.row(&id).await;
+        assert_eq!((row.state, row.generation), (State::Succeeded, generation), "{:?}", row.history);
+        known.push(row.known_as().to_string());
+        world.clock.advance(HOUR + Duration::from_secs(1));
+    }
+    let calls = world.partners.calls().into_iter().map(|(_, request)| request);
+    let signed = |request: PartnerRequest| match request.credentials {
+        Credentials::Signed { id, .. } => (request.path, id),
+        other => panic!("{other:?}"),
+    };
+    let signed: Vec<_> = calls.map(signed).collect();
+    let [first, second] = &known[..] else { panic!("two events") };
+    assert_ne!(first, second);
+    let expected = [
+        ("/hook", format!("{first}/hook")),
+        ("/ask", format!("{first}/ask")),
+        ("/ask", format!("{first}/ask")),
+        ("/hook", format!("{second}/hook")),
+        ("/ask", format!("{second}/ask")),
+        ("/asked", format!("{second}/ask/lookup")),
+    ];
+    assert_eq!(signed, expected.map(|(path, id)| (path.to_owned(), id)), "no id is told for two events");
+    let told = |document: Value| (document["id"].clone(), document["key"].clone());
+    let told: Vec<_> = world.functions.documents().into_iter().map(told).collect();
+    assert_eq!(told, [first, second].map(|id| (json!(id), json!(format!("{id}/score")))));
 }
 
 #[tokio::test]

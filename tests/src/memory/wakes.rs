@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use replay::handle;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::arrival::event::Event;
+use shared::base::document::DocumentStore;
 use shared::base::errors::{Unavailable, WriteError};
+use shared::base::format::FORMAT;
 use shared::base::id::EventId;
 use shared::base::machine::Clock as _;
 use shared::base::time::Timestamp;
 use shared::flows::{File, Flows};
+use shared::ledger::queue::{Depth, Depths};
 use shared::ledger::{Admissions as _, Claims as _, Lines as _, Reason, Records, Row, Rows, State, Wait, WaitsFor};
 use shared::model::{ModelClock, ModelLedger};
-use shared::operate::switchboard::change_waits;
+use shared::operate::switchboard::{self, Board, change_waits};
 
 use super::log::Log;
 use super::not_kept::{FaultyLedger, LedgerFault};
@@ -35,16 +38,34 @@ fn quick_and_slow() -> Flows {
 
 /// Events of a flow that have left the queue, each of an entity of its own, and are due then.
 async fn let_wait(world: &World, flow: &str, numbers: std::ops::Range<usize>, due: Timestamp) -> Vec<EventId> {
+    waiting(world, flow, numbers, due, |number| (format!("{flow}-{number}"), world.clock.now())).await
+}
+
+/// The same of one entity, in the order of their numbers.
+async fn let_wait_in_line(world: &World, flow: &str, numbers: std::ops::Range<usize>, due: Timestamp) -> Vec<EventId> {
+    let place = |number: usize| world.clock.now() + Duration::from_millis(number as u64);
+    waiting(world, flow, numbers, due, |number| (format!("{flow}-0"), place(number))).await
+}
+
+/// Events that wait, each of a group and at a place.
+async fn waiting(
+    world: &World,
+    flow: &str,
+    numbers: std::ops::Range<usize>,
+    due: Timestamp,
+    stands: impl Fn(usize) -> (String, Timestamp),
+) -> Vec<EventId> {
     let (now, any, on) = (world.clock.now(), event("evt_waits"), WaitsFor::Moment);
     let mut ids = Vec::new();
     for number in numbers {
         let id = EventId::named(format!("{number:04x}-{flow}"));
-        let event = Event { id: id.clone(), flow: flow.into(), group: format!("{flow}-{number}"), ..any.clone() };
+        let (group, place) = stands(number);
+        let event = Event { id: id.clone(), flow: flow.into(), group, ..any.clone() };
         world.ledger.admit(&Row::admitted(&event, now), now).await.expect("an answer");
         let claimed = world.ledger.claim(&id, &claim_of(&event, now, &[])).await.expect("an answer");
         let (group, until) = (event.group.clone(), Some(due));
         let wait = Wait { on: on.clone(), why: "a test".into(), group, since: now, until, woken_at: None };
-        let closed = claimed.expect("a won claim").wait(wait, now, now);
+        let closed = claimed.expect("a won claim").wait(wait, place, now);
         world.ledger.wait(&closed, &event).await.expect("it waits");
         ids.push(id);
     }
@@ -90,10 +111,11 @@ async fn a_row_that_is_never_woken_takes_no_share_of_its_partner() {
         let now = world.clock.now();
         let ids = let_wait(&world, "slow-mail", 0..3, now + SECOND).await;
         decline(&mut world, broken(ids[0].clone()));
-        for woken in &ids[1..] {
+        for tick in 1..=2 {
             world.clock.advance(MINUTE);
             assert_eq!(world.wake().await, 1, "one a minute goes");
-            assert_eq!(world.row(woken).await.state, State::Queued);
+            let queued = states(&world, &ids[1..]).await.into_iter().filter(|state| *state == State::Queued).count();
+            assert_eq!(queued, tick);
         }
     }
 }
@@ -188,6 +210,79 @@ async fn a_row_that_cannot_be_read_is_stood_in_for_before_its_mark_is_gone() {
         world.wake().await;
     }
     assert_eq!((parked(&world).await.len(), world.metrics.sum("UnreadableRows{}")), (1, 1));
+}
+
+/// That version wakes it, and looks only where a mark is.
+#[tokio::test]
+async fn a_mark_stays_while_a_row_of_a_newer_version_waits() {
+    let mut world = World::with(quick_and_slow());
+    let now = world.clock.now();
+    let ids = let_wait(&world, "lead-routing", 0..1, now + 600 * MINUTE).await;
+    decline(&mut world, LedgerFault::Newer(ids[0].clone()));
+    for _ in 0..5 {
+        world.clock.advance(60 * MINUTE);
+        world.wake().await;
+    }
+    let (board, _) = switchboard::look(&world.board).await.expect("the board");
+    assert!(board.waits().contains_key("lead-routing") && parked(&world).await.is_empty());
+    assert!(world.metrics.sum("NewerFormat{}") > 0);
+}
+
+/// An operator turns a switch of a newer version, and rolls back.
+#[tokio::test]
+async fn a_switch_that_is_not_understood_stops_no_wakes_of_other_flows() {
+    let world = World::with(quick_and_slow());
+    let now = world.clock.now();
+    let ids = let_wait(&world, "lead-routing", 0..3, now + 40 * MINUTE).await;
+    let stored = DocumentStore::<Board>::read(&world.board).await.expect("an answer").expect("it is marked");
+    let mut board: Value = serde_json::from_str(&stored.text).expect("JSON");
+    board["flows"] = json!({"slow-mail": {"half_speed": true}});
+    world.board.in_format(FORMAT + 1).scribble(stored.version + 1, &board.to_string());
+    world.clock.advance(41 * MINUTE);
+    assert_eq!(world.wake().await, 3, "though their mark cannot be renewed");
+    assert_eq!(states(&world, &ids).await, [State::Queued; 3]);
+    let listed = handle(&world.replay, json!({"op": "list", "only": {"state": "waiting"}})).await;
+    assert_eq!(listed["error"], Value::Null, "{listed}");
+}
+
+/// A queue of so many messages.
+struct LongQueue(usize);
+
+#[async_trait]
+impl Depths for LongQueue {
+    async fn depth(&self) -> Result<Depth, Unavailable> {
+        Ok(Depth { queued: self.0, in_flight: 1 })
+    }
+}
+
+/// SQS counts the tail of an entity whose head is in flight as available. Others must not wait for it.
+#[tokio::test]
+async fn a_long_queue_makes_wakes_few_and_only_a_full_one_stops_them() {
+    for (queued, woken) in [(5000, 700), (5001, 600), (60_000, 600), (60_001, 0)] {
+        let mut world = World::with(quick_and_slow());
+        let now = world.clock.now();
+        let_wait(&world, "lead-routing", 0..700, now + SECOND).await;
+        world.replay.depths = Box::new(LongQueue(queued));
+        world.clock.advance(MINUTE);
+        assert_eq!(world.wake().await, woken, "behind {queued}");
+    }
+}
+
+/// More are due with the first of an entity than a tick takes, and the index has them in any order.
+#[tokio::test]
+async fn the_first_of_an_entity_is_woken_before_any_number_that_wait_behind_it() {
+    let mut files = files();
+    files[1].text.push_str("slow: {base_url: https://slow.example.com, timeout: 3s, rate: 1/min}\n");
+    files[2].text = files[2].text.replace("integration: crm", "integration: slow");
+    let mut world = World::with(Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}")));
+    let due = world.clock.now() + SECOND;
+    world.replay.depths = Box::new(LongQueue(5001));
+    let ids = let_wait_in_line(&world, "lead-routing", 0..1000, due).await;
+    for woken in &ids[..3] {
+        world.clock.advance(MINUTE);
+        assert_eq!(world.wake().await, 1, "one a minute goes");
+        assert_eq!(world.row(woken).await.state, State::Queued, "the first in line");
+    }
 }
 
 /// A ledger in which every write takes its time.

@@ -4,7 +4,8 @@ use crate::fixtures::{root, shown, sources, without_tests};
 
 /// Warnings and errors that are about no event, or that know only a part of its ids: a part of the message,
 /// and why.
-const WITHOUT_ALL_IDS: [(&str, &str); 19] = [
+const WITHOUT_ALL_IDS: [(&str, &str); 20] = [
+    ("the marks of waiting events were not renewed or removed", "a tick is about no event"),
     ("the waiting events were not counted", "they are many events"),
     ("the resumed events were not woken", "a resume is about many events"),
     ("the stored switchboard cannot be used", "it is about no event"),

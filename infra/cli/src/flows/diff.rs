@@ -24,7 +24,8 @@ Examples:
 
 Exit code 3 means that an effect can happen again or be forgotten, for events that are on their way, parked or sent
 again: the flow's name, key, `order_by` or a shorter `ttl`; an effect that is gone, or new without `was`; its guarantee,
-lookup or partner, or the request of a native one; a shorter `key_window`. Each such line says what to do.";
+lookup, partner or `answers`, or the request of a native one, in safe mode too; a shorter `key_window`. Each such line says
+what to do.";
 
 /// Print what changed since a revision, and whether an effect could happen again or be forgotten.
 #[derive(Debug, Args)]

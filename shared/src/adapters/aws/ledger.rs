@@ -1,6 +1,5 @@
 //! The ledger on DynamoDB: one item for each event, one conditional write for each transition.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
@@ -16,7 +15,6 @@ use aws_sdk_dynamodb::types::builders::PutBuilder;
 use aws_sdk_dynamodb::types::{
     Put, ReturnValue, ReturnValuesOnConditionCheckFailure as OnFailure, TransactWriteItem, Update,
 };
-use futures::future::try_join_all;
 use serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value;
 
 use crate::arrival::event::Event;
@@ -26,7 +24,8 @@ use crate::base::id::EventId;
 use crate::base::retention::QUEUE_RETENTION;
 use crate::base::time::Timestamp;
 use crate::ledger::{
-    Admission, Admissions, Claim, Claims, Closed, Lease, Listed, NotClaimed, PassedOver, Records, Row, Rows, SHARDS,
+    Admission, Admissions, Claim, Claims, Closed, Lease, ListOrder, Listed, NotClaimed, PassedOver, Records, Row, Rows,
+    SHARDS, ShardPage, read_list,
 };
 
 use super::ledger_items::{
@@ -89,8 +88,9 @@ const UNLIST: &str = " REMOVE #retry_at, #parked, #parked_at";
 /// SDK's repetition of a write through whose first try did land.
 const HELD: &str = "#epoch = :epoch AND #step <= :step";
 
-/// No other writer has written the row since it was read.
-const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step)";
+/// No other writer has written the row since it was read. A later event of the same key runs through the same numbers: it
+/// was queued at another moment.
+const UNCHANGED: &str = "(#epoch = :seen_epoch AND #step = :seen_step AND #queued_at = :seen_queued_at)";
 
 /// A shard of a list, and the part of it that is listed from one moment to another. The index is named after the parked
 /// events, which it was made for: a rename would be two changes of indexes, and CloudFormation makes one an update.
@@ -110,15 +110,6 @@ const ABSENT: &str = "attribute_not_exists(pk)";
 /// This very write has landed: the SDK repeats one whose answer was late. The history has the operator, the time and
 /// the reason, so that two operators still exclude each other.
 const LANDED: &str = "(#epoch = :epoch AND #step = :step AND #history = :history)";
-
-/// The most rows of a shard that are read at once. A row has some kilobytes.
-const PAGE: usize = 200;
-
-/// The same where DynamoDB leaves out the rows of some flows: what it reads does not reach us.
-const PAGE_PASSED_OVER: i32 = 1000;
-
-/// The most pages of each shard that are read while something is passed over.
-const MAX_PAGES_PASSED_OVER: usize = 40;
 
 /// The most flows that DynamoDB leaves out. The rows of others are passed over when they are here.
 const MAX_FLOWS_LEFT_OUT: usize = 100;
@@ -255,7 +246,7 @@ impl DynamoLedger {
             let query = query.expression_attribute_values(":since", number(since.millis()));
             leaving_out(query.expression_attribute_values(":until", number(until.millis())), &passed.flows)
         };
-        self.shards(lists, passed, true, within, limit).await
+        self.shards(lists, passed, ListOrder::OldestFirst, within, limit).await
     }
 
     /// The write of a lease's end, as one part of a transaction.
@@ -267,60 +258,39 @@ impl DynamoLedger {
         &self.table
     }
 
-    /// The oldest rows of these shards, or the newest, in that order. A shard is read a page at a time, and on only
-    /// while it may have a row that belongs among them.
+    /// The oldest rows of these shards, or the newest, in that order.
     async fn shards(
         &self,
         lists: &[&str],
         passed: &PassedOver,
-        oldest_first: bool,
+        order: ListOrder,
         ask: impl Fn(QueryFluentBuilder) -> QueryFluentBuilder,
         limit: usize,
     ) -> Result<Listed, Unavailable> {
-        let order = |one: Option<Timestamp>, other| if oldest_first { one.cmp(&other) } else { other.cmp(&one) };
-        let page = i32::try_from((limit / lists.len() * 2 + 8).min(PAGE)).unwrap_or(i32::MAX);
-        let page = if passed.flows.is_empty() { page } else { PAGE_PASSED_OVER };
-        let query = |shard: &str, from: Option<Item>| {
-            let query = self.client.query().table_name(&self.table).index_name(LISTS).limit(page);
-            let query = query.scan_index_forward(oldest_first);
-            ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from)).send()
-        };
-        let mut listed = Listed::default();
-        let mut open: Vec<(&str, Option<Item>)> = lists.iter().map(|shard| (*shard, None)).collect();
-        let mut pages_left = if passed.is_empty() { usize::MAX } else { MAX_PAGES_PASSED_OVER };
-        while !open.is_empty() && pages_left > 0 {
-            pages_left -= 1;
-            let pages = try_join_all(open.iter().map(|(shard, from)| query(shard, from.clone()))).await;
-            let mut cut = Vec::new();
-            for ((shard, _), page) in open.iter().zip(pages.map_err(unavailable(PORT))?) {
-                let end = take_page(&mut listed, passed, page.items.unwrap_or_default());
-                cut.extend(page.last_evaluated_key.map(|key| (*shard, Some(key), end)));
+        let page_of = |shard: &str, from: Option<Item>, size: usize| {
+            let query = self.client.query().table_name(&self.table).index_name(LISTS);
+            let query = query.limit(i32::try_from(size).unwrap_or(i32::MAX));
+            let query = query.scan_index_forward(order == ListOrder::OldestFirst);
+            let query = ask(query.expression_attribute_values(":shard", text(shard)).set_exclusive_start_key(from));
+            async move {
+                let page = query.send().await.map_err(unavailable(PORT))?;
+                Ok(page_of_items(page.items.unwrap_or_default(), page.last_evaluated_key))
             }
-            let rows = &mut listed.rows;
-            rows.sort_by(|one, other| order(one.listed_at, other.listed_at).then(one.place.cmp(&other.place)));
-            rows.truncate(limit);
-            let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.listed_at);
-            let ends = |end: Option<_>| end.zip(last).is_some_and(|(end, last)| order(end, last) != Ordering::Less);
-            open = cut.into_iter().filter_map(|(shard, key, end)| (!ends(end)).then_some((shard, key))).collect();
-        }
-        Ok(listed)
+        };
+        read_list(lists, order, passed, limit, page_of).await
     }
 }
 
-/// Takes what a page has of a list. Returns the moment by which its last row is listed.
-fn take_page(listed: &mut Listed, passed: &PassedOver, items: Vec<Item>) -> Option<Option<Timestamp>> {
-    let mut end = None;
+fn page_of_items(items: Vec<Item>, next: Option<Item>) -> ShardPage<Item> {
+    let mut page = ShardPage { rows: Vec::new(), unreadable: Vec::new(), has_newer: false, next };
     for item in items {
         match listed_item(item) {
-            ListedItem::Row(row) => {
-                end = Some(row.listed_at);
-                listed.rows.extend((!passed.has(&row)).then_some(*row));
-            }
-            ListedItem::Unreadable(id) => listed.unreadable.push(id),
-            ListedItem::Newer => listed.has_newer = true,
+            ListedItem::Row(row) => page.rows.push(*row),
+            ListedItem::Unreadable(id) => page.unreadable.push(id),
+            ListedItem::Newer => page.has_newer = true,
         }
     }
-    end
+    page
 }
 
 /// The query without the rows of these flows.
@@ -454,7 +424,7 @@ impl Rows for DynamoLedger {
 impl Records for DynamoLedger {
     async fn parked(&self, limit: usize) -> Result<Vec<Row>, Unavailable> {
         let of_shard = |query: QueryFluentBuilder| query.key_condition_expression(OF_SHARD);
-        Ok(self.shards(&SHARDS, &PassedOver::default(), false, of_shard, limit).await?.rows)
+        Ok(self.shards(&SHARDS, &PassedOver::default(), ListOrder::NewestFirst, of_shard, limit).await?.rows)
     }
 
     async fn parked_between(&self, since: Timestamp, until: Timestamp, limit: usize) -> Result<Vec<Row>, Unavailable> {
@@ -511,8 +481,11 @@ fn unchanged_since(seen: Option<&Row>) -> (String, Item) {
 
 /// The values that [`UNCHANGED`] names.
 fn seen_values(seen: &Row) -> Item {
-    let values = [(":seen_epoch", seen.epoch), (":seen_step", seen.step)];
-    values.into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect()
+    Item::from([
+        (":seen_epoch".into(), number(seen.epoch)),
+        (":seen_step".into(), number(seen.step)),
+        (":seen_queued_at".into(), number(seen.queued_at.millis())),
+    ])
 }
 
 /// A condition on a row, and that no newer version has written it.

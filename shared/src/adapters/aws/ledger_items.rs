@@ -79,8 +79,8 @@ pub(super) fn row_of(mut item: Item) -> Result<Row, Unavailable> {
     if let Some(id) = item.remove("pk") {
         item.insert("id".into(), id);
     }
-    let told = |error| if newer { unreadable("a newer version of Ledgerline wrote it") } else { unreadable(error) };
-    from_item(item).map_err(told)
+    let newer_wrote_it = || Unavailable { port: PORT, why: Unavailable::NEWER.into() };
+    from_item(item).map_err(|error| if newer { newer_wrote_it() } else { unreadable(error) })
 }
 
 /// The row of an event, unless another source sent it: DynamoDB leaves that out, and answers as if there were none.
@@ -154,9 +154,10 @@ mod tests {
         assert_eq!(readable(stored.clone()), Some(row));
         stored.insert("state".into(), text("a state of tomorrow"));
         assert_eq!(readable(stored.clone()), None);
-        assert!(row_of(stored.clone()).is_err());
+        assert!(row_of(stored.clone()).is_err_and(|error| error.is_lasting() && !error.is_newer()));
         assert_eq!(listed_item(stored.clone()), ListedItem::Unreadable(EventId::named("m")), "it is told of by its id");
         stored.insert("format".into(), number(FORMAT + 1));
+        assert!(row_of(stored.clone()).is_err_and(|error| error.is_newer() && !error.is_lasting()), "it is no fault");
         assert_eq!(listed_item(stored), ListedItem::Newer, "a newer version goes on with it");
     }
 

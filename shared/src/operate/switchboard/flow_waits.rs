@@ -31,7 +31,7 @@ use crate::ledger::WaitsFor;
 pub struct FlowWaits {
     /// The moment when the mark was set.
     pub since: Timestamp,
-    /// The moment when an event of the flow was last seen to wait, or about to.
+    /// The moment when an event of the flow was last seen to wait, or about to: within half an hour.
     pub seen: Timestamp,
     /// What events of the flow wait for, or waited for: the lists that a waker has to read.
     pub on: BTreeSet<WaitsFor>,
@@ -54,6 +54,11 @@ impl FlowWaits {
     /// Whether every container knows the mark, and none removes it soon: an event may leave the queue for this.
     pub fn lets_leave(&self, on: &WaitsFor, now: Timestamp) -> bool {
         self.counts(now) && self.since + MARK_KNOWN_AFTER <= now && self.names(on)
+    }
+
+    /// Whether the mark is set for this, and need not be written anew.
+    pub fn stands_for(&self, on: &WaitsFor, now: Timestamp) -> bool {
+        self.names(on) && !self.is_due(now)
     }
 
     /// Whether the mark should be written anew while events wait.
@@ -82,7 +87,8 @@ impl Board {
         &self.waits
     }
 
-    /// The board with the mark that events of a flow wait for this. A mark that counts keeps its moment.
+    /// The board with the mark that events of a flow wait for this. A mark that counts keeps its moment, and one that is
+    /// not due is not written anew.
     #[must_use]
     pub fn with_waits(&self, flow: &str, on: &WaitsFor, now: Timestamp) -> Board {
         let mut board = self.clone();
@@ -91,7 +97,10 @@ impl Board {
         if !mark.counts(now) {
             mark.since = now;
         }
-        mark.seen = mark.seen.max(now);
+        // Every deferral of the flow comes here: only one in half an hour writes.
+        if mark.is_due(now) {
+            mark.seen = now;
+        }
         mark.on.insert(on.clone());
         board
     }
@@ -157,6 +166,20 @@ mod tests {
             !mark(&again).lets_leave(&WaitsFor::Moment, at(3606))
                 && mark(&again).lets_leave(&WaitsFor::Moment, at(3607))
         );
+    }
+
+    #[test]
+    fn of_many_deferrals_under_a_mark_none_writes_until_it_is_due() {
+        let crm = WaitsFor::Integration("crm".into());
+        let board = Board::default().with_waits("orders", &crm, at(0));
+        for secs in [0, 1, 7, 1799] {
+            assert_eq!(board.with_waits("orders", &crm, at(secs)), board, "{secs}");
+            assert!(mark(&board).stands_for(&crm, at(secs)), "{secs}");
+        }
+        assert!(!mark(&board).stands_for(&WaitsFor::Flow("orders".into()), at(1)), "nobody would read that list");
+        assert!(!mark(&board).stands_for(&crm, at(1800)));
+        let renewed = board.with_waits("orders", &crm, at(1800));
+        assert_eq!((mark(&renewed).since, mark(&renewed).seen), (at(0), at(1800)));
     }
 
     #[test]

@@ -198,6 +198,8 @@ fn follows(before: &Row, after: &Row, now: Timestamp) -> bool {
         (Some(0), ..) if after.step == before.step => after == before,
         (Some(0), State::Running, _) => after.step > before.step && after.state != State::Queued,
         (Some(0), State::Dead, State::Dead) => after.step > before.step,
+        // The write that let it wait was not answered, and its worker keeps it on the queue.
+        (Some(0), State::Waiting, State::Retrying) => after.step > before.step,
         (Some(1), _, State::Running) => free && (after.replay, after.wake) == (before.replay, before.wake),
         (Some(1), State::Waiting, State::Queued) => (after.replay, after.wake) == (before.replay, before.wake + 1),
         (Some(0), State::Queued, State::Queued) => before.is_woken() && after.is_woken() && after.wake == before.wake,

@@ -13,7 +13,7 @@ use shared::ledger::{
     Admission, Admissions, Claim, Claims, Closed, InLine, Lease, Line, Lines, Listed, NotClaimed, PassedOver, Records,
     Row, Rows, WaitsFor,
 };
-use shared::model::ModelLedger;
+use shared::model::{ModelLedger, PlainAdmission};
 
 use super::{PortCall, Seat, short, told};
 use crate::mutation::RowRules;
@@ -21,6 +21,9 @@ use crate::stores::ItemUse::{ClaimsRow, ReadsRow, WritesRow};
 
 /// How often the answer to a claim is so late that the client repeats it.
 const LATE_ANSWERS: f64 = 0.03;
+
+/// How often the second write of an admission lands when its client has given up.
+const LATE_ADMISSIONS: f64 = 0.2;
 
 /// The ledger of one container.
 #[derive(Clone)]
@@ -55,19 +58,45 @@ impl SimLedger {
 #[async_trait]
 impl Admissions for SimLedger {
     async fn admit(&self, row: &Row, now: Timestamp) -> Result<Admission, Unavailable> {
-        let tell = |answer: &Result<Admission, Unavailable>| match answer {
-            Ok(Admission::New) => "new".into(),
-            Ok(Admission::Duplicate(row)) => format!("duplicate of {}", row.state.as_str()),
-            Err(error) => error.to_string(),
-        };
-        self.seat
-            .call(PortCall::of_row("admit", short(row.id.as_str()), ReadsRow), self.ledger.admit(row, now), tell)
-            .await?
+        let call = PortCall::of_row("admit", short(row.id.as_str()), ReadsRow);
+        let plainly = async { self.ledger.admit_plainly(row, None, now) };
+        match self.seat.call(call, plainly, admitted).await?? {
+            PlainAdmission::Ended(admission) => Ok(admission),
+            PlainAdmission::InTheWay(seen) => self.admit_anew(*seen, row, None).await.map(|()| Admission::New),
+        }
     }
 
     async fn admit_parked(&self, row: &Row, event: &Event, now: Timestamp) -> Result<bool, Unavailable> {
         let call = PortCall::of_row("admit parked", short(row.id.as_str()), ReadsRow);
-        self.seat.call(call, self.ledger.admit_parked(row, event, now), told).await?
+        let plainly = async { self.ledger.admit_plainly(row, Some(event), now) };
+        match self.seat.call(call, plainly, admitted).await?? {
+            PlainAdmission::Ended(admission) => Ok(admission == Admission::New),
+            PlainAdmission::InTheWay(seen) => self.admit_anew(*seen, row, Some(event)).await.map(|()| true),
+        }
+    }
+}
+
+/// What the first write of an admission came to.
+fn admitted(answer: &Result<PlainAdmission, Unavailable>) -> String {
+    match answer {
+        Ok(PlainAdmission::Ended(Admission::New)) => "new".into(),
+        Ok(PlainAdmission::Ended(Admission::Duplicate(row))) => format!("duplicate of {}", row.state.as_str()),
+        Ok(PlainAdmission::InTheWay(_)) => "after an ended key".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+impl SimLedger {
+    /// The second write of an admission after an ended key. It may land when its client has long given up: the network was
+    /// slow. A client that is answered late repeats it under the same token, which changes nothing.
+    async fn admit_anew(&self, seen: Row, row: &Row, payload: Option<&Event>) -> Result<(), Unavailable> {
+        let call = PortCall::of_row("admit anew", short(row.id.as_str()), WritesRow);
+        let (admit, ledger) = (self.rules.admit_anew, self.ledger.clone());
+        if self.seat.scheduler.healed() || !self.seat.scheduler.happens(LATE_ADMISSIONS) {
+            return self.seat.call(call, async { admit(&ledger, &seen, row, payload) }, told).await?;
+        }
+        let (row, payload) = (row.clone(), payload.cloned());
+        self.seat.lands_late(call, move || drop(admit(&ledger, &seen, &row, payload.as_ref()))).await
     }
 }
 

@@ -122,6 +122,20 @@ impl Seat {
         }
     }
 
+    /// A call that its client gives up on, and that lands later.
+    pub(crate) async fn lands_late<T>(
+        &self,
+        call: PortCall<'_>,
+        land: impl FnOnce() + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        self.enter(call.name, call.about).await;
+        self.oracle.failed(self.who);
+        self.scheduler.note(self.who, call.name, call.about, "timed out, and lands later", None);
+        self.scheduler.after(self.scheduler.between(LATE.0, LATE.1), Due::Land(Box::new(land)));
+        self.pause(PATIENCE).await;
+        Err(Unavailable { port: call.name, why: "timed out".into() })
+    }
+
     /// Fails by what is wrong with its item.
     async fn fails(&self, name: &'static str, about: &str, fault: ItemFault) -> Unavailable {
         let error = fault.error(name);

@@ -38,7 +38,14 @@ const DECLARED: [(&str, &[&str]); 54] = [
             "a later anchor is ignored",
         ],
     ),
-    ("key-lives", &["a key ends when the table has deleted its row", "a key ends when its event is settled"]),
+    (
+        "key-lives",
+        &[
+            "a key ends when the table has deleted its row",
+            "a key ends when its event is settled",
+            "an admission that lands late takes a later row for the one that it saw",
+        ],
+    ),
     ("kept-for-people", &["a new event takes the place of what people may still see"]),
     (
         "nothing-lost",

@@ -58,7 +58,7 @@ static ENDURING: LazyLock<Simulation> = LazyLock::new(|| {
 static RENAMED: LazyLock<Simulation> = LazyLock::new(|| simulation(renamed_without_was()));
 
 /// Every mutant.
-pub(super) static ALL: [Mutant; 96] = [
+pub(super) static ALL: [Mutant; 97] = [
     Mutant { flows: Some(&RENAMED), ..Mutant::named("a renamed effect does not say what it was") },
     Mutant::ports("an effect is repeated under another name", |p, _| ContainerPorts {
         partners: Box::new(others::Renamed(p.partners, Default::default())),
@@ -123,6 +123,10 @@ pub(super) static ALL: [Mutant; 96] = [
     Mutant::ports("a new event takes the place of what people may still see", |p, m| {
         own_expiry(p, m, ExpiryRule::PutsNothingAside)
     }),
+    Mutant::rules(
+        "an admission that lands late takes a later row for the one that it saw",
+        RowRules { admit_anew: rules::admitted_by_numbers, ..RowRules::PRODUCT },
+    ),
     Mutant::ports("the message is sent before the row", queues::send_first),
     Mutant::ports("a message that was not sent is acknowledged", |p, _| ContainerPorts {
         queue: Box::new(queues::IgnoresSendErrors(p.queue)),

@@ -2,13 +2,24 @@
 
 use serde_json::json;
 use shared::arrival::event::Event;
-use shared::base::errors::WriteError;
+use shared::base::errors::{Unavailable, WriteError};
 use shared::ledger::{Death, Entry, Noop, Progress, Reason, Row, State};
 use shared::model::ModelLedger;
 
 pub(super) fn unfenced(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {
     ledger.overwrite(&row);
     Ok(())
+}
+
+/// Takes a row for the one that was seen if its numbers are the same, whichever event of the key it is of.
+pub(super) fn admitted_by_numbers(
+    ledger: &ModelLedger,
+    seen: &Row,
+    row: &Row,
+    payload: Option<&Event>,
+) -> Result<(), Unavailable> {
+    let queued_at = ledger.get(&row.id).map_or(seen.queued_at, |current| current.queued_at);
+    ledger.admit_anew(&Row { queued_at, ..seen.clone() }, row, payload)
 }
 
 pub(super) fn stepless(ledger: &ModelLedger, row: Row) -> Result<(), WriteError> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use shared::flows::{Action, Effect, Flows, Guarantee, Integration};
+use shared::flows::{Action, Effect, Flow, Flows, Guarantee, Integration};
 
 use super::{FlowChange, risk};
 
@@ -15,6 +15,8 @@ enum Aspect {
     Guarantee,
     Lookup,
     Request,
+    SafeRequest,
+    Answers,
 }
 
 impl Aspect {
@@ -26,6 +28,9 @@ impl Aspect {
             ("integrations.yaml", [name, "base_url" | "idempotency_header" | "invoke", ..]) => {
                 Some((Aspect::Partner, name))
             }
+            ("integrations.yaml", [name, "answers", ..]) => Some((Aspect::Answers, name)),
+            (_, ["effects", name, "answers", ..]) => Some((Aspect::Answers, name)),
+            (_, ["safe_mode", "requests", name, ..]) => Some((Aspect::SafeRequest, name)),
             (_, ["effects", name, "integration" | "invoke", ..]) => Some((Aspect::Partner, name)),
             (_, ["effects", name, "guarantee", ..]) => Some((Aspect::Guarantee, name)),
             (_, ["effects", name, "lookup", ..]) => Some((Aspect::Lookup, name)),
@@ -41,6 +46,8 @@ impl Aspect {
             Aspect::Guarantee => "guarantee",
             Aspect::Lookup => "lookup",
             Aspect::Request => "request",
+            Aspect::SafeRequest => "request in safe mode",
+            Aspect::Answers => "table of answers",
         }
     }
 }
@@ -96,7 +103,14 @@ fn differences(old: &Flows, new: &Flows) -> Vec<Difference> {
             let (Some(partner_was), Some(partner)) = (old.partner_of(was), new.partner_of(effect)) else { continue };
             let integrations = [was, effect].into_iter().filter_map(Effect::integration).map(str::to_owned);
             let integrations: BTreeSet<String> = integrations.collect();
-            all.extend(aspects(was, partner_was, effect, partner).into_iter().map(|(aspect, risk)| Difference {
+            let mut found = aspects(was, partner_was, effect, partner);
+            if old.answers_in_force(was) != new.answers_in_force(effect) {
+                found.push((Aspect::Answers, risk::OTHER_ANSWERS));
+            }
+            if differs_in_safe_mode((before, was, partner_was), (flow, effect, partner)) {
+                found.push((Aspect::SafeRequest, risk::ANOTHER_REQUEST));
+            }
+            all.extend(found.into_iter().map(|(aspect, risk)| Difference {
                 flow: flow.name.clone(),
                 effect: effect.id.clone(),
                 integrations: integrations.clone(),
@@ -130,6 +144,22 @@ fn aspects(was: &Effect, partner_was: &Integration, is: &Effect, partner: &Integ
         risks.push((Aspect::Request, risk::ANOTHER_REQUEST));
     }
     risks
+}
+
+/// An effect in its flow, with its partner.
+type EffectOf<'f> = (&'f Flow, &'f Effect, &'f Integration);
+
+/// Whether a partner that knows our key gets another request for an event that was first tried in safe mode: such an event
+/// stays in it.
+fn differs_in_safe_mode((before, was, partner_was): EffectOf<'_>, (flow, is, partner): EffectOf<'_>) -> bool {
+    let keyed = [was, is].iter().any(|effect| effect.guarantee == Guarantee::Native);
+    let is_named = |flow: &Flow, id| flow.safe_mode.as_ref().is_some_and(|safe| safe.requests.contains_key(id));
+    if !keyed || before.safe_mode.is_none() || !(is_named(before, &was.id) || is_named(flow, &is.id)) {
+        return false;
+    }
+    let in_safe_mode = |flow: &Flow, id: &str| flow.clone().in_safe_mode().effects.into_iter().find(|e| e.id == id);
+    let (was, is) = (in_safe_mode(before, &was.id), in_safe_mode(flow, &is.id));
+    was.zip(is).is_some_and(|(was, is)| requested(&was, partner_was) != requested(&is, partner))
 }
 
 /// Where a partner is, and how it takes our key.
@@ -218,6 +248,7 @@ effects:
             ("account: A1", "account: A2", "partner"),
             ("timeout: 3s", "timeout: 3s\nkey_window: 1h", "`key_window`"),
             ("timeout: 3s", "timeout: 3s\nheaders: {X-A: b}", "request"),
+            ("timeout: 3s", "timeout: 3s\nanswers: [{status: 503, means: retry}]", "table of answers"),
         ] {
             let told = risks(from, to);
             assert!(told.iter().any(|told| told.contains(&format!("another {aspect} in force"))), "{to}: {told:?}");

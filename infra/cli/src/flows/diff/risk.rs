@@ -27,6 +27,9 @@ pub(super) const ANOTHER_LOOKUP: &str = "a call in doubt is looked up in the new
 pub(super) const ANOTHER_REQUEST: &str = "a partner that knows the key of a call in doubt rejects another request under it, \
     or answers from its memory: wait until no event is in doubt";
 
+pub(super) const OTHER_ANSWERS: &str = "an answer to a call that is on its way is read in another way: what was in doubt may be \
+    repeated, and happens again, or what failed may be taken for done: be sure that each row is true of the partner";
+
 /// The sentence about a change, if it can make an effect happen again or be forgotten. `keyed` says whether the place
 /// belongs to an effect whose partner knows our key.
 pub(super) fn risk(
@@ -40,6 +43,7 @@ pub(super) fn risk(
     match (file, place.as_slice()) {
         ("sources.yaml", [_, "id_at", ..]) => Some(OLD_BECOMES_NEW),
         ("integrations.yaml", [_, "key_window"]) => shorter(old, new, KEY_WINDOW).then_some(SHORTER_KEY_WINDOW),
+        ("integrations.yaml", [_, "answers", ..]) => Some(OTHER_ANSWERS),
         ("integrations.yaml", [_, "idempotency_header" | "base_url" | "invoke"]) => Some(
             "the partner may not know the key of a call in doubt any more, and its repetition happens again: wait until \
              no event is in doubt",
@@ -76,7 +80,10 @@ fn of_flow(place: &[&str], old: Option<&Value>, new: Option<&Value>, keyed: bool
         ["effects", _, "guarantee"] if strength(new) < strength(old) => Some(WEAKER_GUARANTEE),
         ["effects", _, "guarantee"] => Some(ANOTHER_GUARANTEE),
         ["effects", _, "lookup", ..] => Some(ANOTHER_LOOKUP),
+        ["effects", _, "answers", ..] => Some(OTHER_ANSWERS),
         ["effects", _, "request" | "with", ..] if keyed => Some(ANOTHER_REQUEST),
+        // Whether the partner of the effect knows our key, what is in force says.
+        ["safe_mode", "requests", _, ..] => Some(ANOTHER_REQUEST),
         _ => None,
     }
 }
