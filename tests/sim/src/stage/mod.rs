@@ -19,6 +19,7 @@ mod cast;
 mod containers;
 mod delivery;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -261,6 +262,11 @@ impl FlowStage {
         self.scheduler.port_calls()
     }
 
+    /// The planned faults that nothing went wrong by, by their places, each with how often its call was made.
+    pub fn faults_left(&self) -> Vec<(usize, usize)> {
+        self.scheduler.faults_left()
+    }
+
     /// The flows.
     pub fn version(&self) -> &FlowsVersion {
         &self.version
@@ -345,7 +351,8 @@ impl FlowStage {
             return None;
         }
         let now = self.now();
-        let board = self.board();
+        // Reading it is dear, and most of what waits does so for a moment.
+        let board = LazyCell::new(|| self.board());
         let tick = |at: Timestamp| {
             let every = WOKEN_EVERY.as_millis();
             let passed = at.max(now).since(self.scheduler.starts_at()).as_millis();
