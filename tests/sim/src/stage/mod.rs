@@ -231,8 +231,9 @@ impl FlowStage {
         self.models.letters.forget_expired();
     }
 
-    /// Forgets whose calls belong to an event that is settled.
+    /// Forgets of an event that is settled which calls are its, and all of its row that a repetition is not told.
     pub fn forget_event(&mut self, row: &Row) {
+        self.models.ledger.reduce(&row.id);
         self.seen().events.remove(&(row.trace.id(), row.id.clone()));
     }
 
