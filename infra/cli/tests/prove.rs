@@ -493,11 +493,23 @@ fn every_mistake_is_found(project: Project, mistakes: &[Planted]) {
 
 #[test]
 fn the_shipped_flows_keep_their_promises() {
+    shipped_flows_keep_their_promises(|flow| flow != ASKS_FOR_LONG);
+}
+
+/// A flow of whose partner only an author knows how a lookup is answered: its worlds take a day of lookups each.
+const ASKS_FOR_LONG: &str = "meta-leads";
+
+#[test]
+fn a_shipped_flow_that_asks_for_long_keeps_its_promises() {
+    shipped_flows_keep_their_promises(|flow| flow == ASKS_FOR_LONG);
+}
+
+fn shipped_flows_keep_their_promises(wanted: impl Fn(&str) -> bool) {
     let files = read_files(&shipped()).expect("the flows");
     let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
     let (read, _) = folder::read(&shipped()).expect("the scenarios");
-    for read in read {
-        let proof = prove(&files, &flows, &read, Draws::Seeds(10)).expect("it can be asked");
+    for read in read.iter().filter(|read| wanted(&read.written.flow)) {
+        let proof = prove(&files, &flows, read, Draws::Seeds(10)).expect("it can be asked");
         let found =
             proof.found.map(|found| format!("{}: {}\n{}", found.broken.promise, found.broken.seen, found.scenario));
         assert_eq!((found, proof.not_seen), (None, BTreeSet::new()), "{}", proof.flow);
