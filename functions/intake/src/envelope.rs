@@ -47,7 +47,7 @@ pub(crate) fn open(delivery: &Delivery, source: &Source) -> Result<ParsedBody, R
 }
 
 /// The most events that a delivery is split into: as many as the largest sender, Meta, puts into one.
-pub(crate) const MAX_PARTS: usize = 1000;
+pub const MAX_PARTS: usize = 1000;
 
 /// The places of the events in a document that holds several. A source that lets other types go by lets a delivery without
 /// events go by, too, and each item that holds none.

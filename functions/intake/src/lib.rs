@@ -19,6 +19,7 @@ mod problem;
 mod rejection;
 
 pub use accept::{Intake, accept, accept_batch};
+pub use envelope::MAX_PARTS;
 pub use http::handle;
 pub use receipt::{Accepted, Receipt};
 pub use receipt_lookup::{LookedUp, receipt};

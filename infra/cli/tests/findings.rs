@@ -19,7 +19,7 @@ schema:
   required: [tags, kind, phone, customer]
   properties:
     type: {type: string}
-    tags: {type: array, items: {type: string}}
+    tags: {type: array, minItems: 1, items: {type: object, properties: {note: {type: string}}}}
     kind: {enum: [a, b]}
     phone: {type: string}
     customer: {type: string}
@@ -56,6 +56,13 @@ fn what_would_never_work_is_found() {
             " | default('')",
             "",
             "the effect `sms` reads `note`, which an event need not have, without a default",
+        ),
+        ("assigned", "event.kind == 'b'", "event.kind = 'b'", "(`==` compares), in `event.kind = 'b'`"),
+        (
+            "default in a list",
+            "{{ event.note | default('') }}",
+            "{{ event.tags[0].note }}",
+            "the effect `sms` reads `tags[0].note`, which an event need not have, without a default",
         ),
         (
             "stronger",
@@ -201,6 +208,29 @@ fn a_scenario_that_switches_what_is_not_there_is_found() {
 }
 
 #[test]
+fn names_of_nothing_in_what_is_stated_are_found() {
+    for (stated, finding) in [
+        ("identity: [custommer]", "neither the event nor the schema has a field `custommer`"),
+        (
+            "protects: [{channel: sms, who: [customer]}]",
+            "no cap of `orders` is on the channel `sms`: there is none yet",
+        ),
+        ("keeps: {cmr: {guarantee: none}}", "there is no integration `cmr`: did you mean `crm`?"),
+        ("settles: {smss: 60s}", "there is no integration `smss`: did you mean `sms`?"),
+        ("fixed: [notes]", "neither the event nor the schema has a field `notes`"),
+    ] {
+        let tests = format!("flow: orders\nprove: {{{stated}}}\nscenarios: []\n");
+        let checked = ledgerline(&folder("stated", FLOW, &tests), &["flows", "check", "."]);
+        assert_eq!(checked.status.code(), Some(1), "{stated}: {}", told(&checked));
+        assert!(
+            told(&checked).contains(finding) && told(&checked).contains("tests/orders.yaml:2:"),
+            "{}",
+            told(&checked)
+        );
+    }
+}
+
+#[test]
 fn keys_are_tried_on_csv() {
     let flow = FLOW.replace("required: [tags, kind, phone, customer]", "required: [customer]");
     let folder = folder("csv", &flow, "");
@@ -210,6 +240,26 @@ fn keys_are_tried_on_csv() {
     let told = told(&tried);
     assert!(told.contains("3 events with 1 different key\n1 event repeats an earlier line"), "{told}");
     assert!(told.contains("2, 3, 4") && told.contains("note"), "lines are those of the file: {told}");
+}
+
+#[test]
+fn a_cell_of_csv_is_what_its_schema_takes() {
+    let flow = FLOW.replace("required: [tags, kind, phone, customer]", "required: [customer, count, paid, size]").replace(
+        "    note: {type: string}\n",
+        "    note: {type: string}\n    count: {type: integer}\n    paid: {type: [boolean, \"null\"]}\n    size: {enum: [1, 2]}\n",
+    );
+    let folder = folder("csv-types", &flow, "");
+    let export = "type,customer,note,count,paid,size\norder,1001,true,7,true,2\norder,1002,007,8,null,1\norder,1003,x,many,true,1\n";
+    std::fs::write(folder.join("export.csv"), export).expect("a file");
+    for arguments in [&[][..], &["--flow", "orders"]] {
+        let tried = ledgerline(&folder, &[&["flows", "keys", "export.csv", "--in", "."], arguments].concat());
+        let told = told(&tried);
+        assert!(told.contains("2 events with 2 different keys"), "{told}");
+        assert!(
+            told.contains("1 line that the intake would not accept") && told.contains("/count breaks `type`"),
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -180,6 +180,29 @@ fn a_report_is_what_the_generator_knows_and_memory_stays_flat() {
     assert!(last < early + 7_500 * 400 / 1024, "{early} KiB after a quarter, {last} KiB at the end");
 }
 
+/// All events of the export are known until its end. Of each stays what a repetition is told.
+#[test]
+fn an_event_that_stays_known_keeps_neither_its_history_nor_its_payload() {
+    let (text, truth) = export(10_000);
+    let at: Field = "timestamp".parse().expect("a field");
+    let file = |path: &str, text: String| File { path: path.into(), text };
+    let files = [
+        file("sources.yaml", "shop: {scheme: github, max_body: 64KiB, rate: 1000/s, type_at: type}".into()),
+        file("integrations.yaml", "crm: {base_url: https://crm.example.com, timeout: 3s}".into()),
+        file("flows/orders.yaml", FLOW.replace("ttl: 1h\nkeep: 1h", "ttl: 72h\nkeep: 72h")),
+    ];
+    let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+    let (world, mut held) = (RehearsalWorld::default(), Vec::new());
+    let setup =
+        RehearsalSetup { flows: &flows, route: ChosenRoute::default(), at: &at, starts_at: None, world: &world };
+    let report = rehearse(Export::of(Cursor::new(text.into_bytes())), &setup, |_| held.push(memory()));
+    let report = RehearsalReport { took: Default::default(), ..report.expect("it is rehearsed") };
+    assert_eq!((report.accepted, report.effects_spared), (truth.accepted, truth.effects_spared));
+    let (early, last) = (held[held.len() / 4], held[held.len() - 1]);
+    println!("{early} KiB after a quarter, {last} KiB at the end");
+    assert!(last < early + 7_500 * 1_500 / 1024, "{early} KiB after a quarter, {last} KiB at the end");
+}
+
 const SPLIT_FLOW: &str = r#"version: 1
 on: {source: shop, type: order}
 schema:
@@ -203,6 +226,10 @@ retry: {strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 3}
 
 /// Two flows that take each event of a delivery with several.
 fn split_flows() -> Flows {
+    split_flows_of("max_body: 64KiB, rate: 1000/s")
+}
+
+fn split_flows_of(limits: &str) -> Flows {
     let file = |path: &str, text: String| File { path: path.into(), text };
     let effect = |name: &str| {
         format!("effects: [{{id: a, integration: {name}, guarantee: native, request: {{method: POST, path: /x}}}}]\n")
@@ -211,9 +238,9 @@ fn split_flows() -> Flows {
     let files = [
         file(
             "sources.yaml",
-            "shop: {scheme: github, max_body: 64KiB, rate: 1000/s, split: \"events[*]\", type_at: \"events[0].type\", \
-             other_types: ignore}"
-                .into(),
+            format!(
+                "shop: {{scheme: github, {limits}, split: \"events[*]\", type_at: \"events[0].type\", other_types: ignore}}"
+            ),
         ),
         file(
             "integrations.yaml",
@@ -325,6 +352,41 @@ fn a_delivery_that_holds_ignored_events_is_no_accepted_one() {
     let counts = [report.lines, report.events, report.accepted, report.duplicates, report.ignored, report.succeeded];
     assert_eq!(counts, [4, 10, 4, 8, 4, 4]);
     assert_eq!(report.effects_spared, 8);
+}
+
+#[test]
+fn a_source_over_its_rate_is_counted_by_lines_and_turns_no_order_round() {
+    let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+    let files = [
+        file("sources.yaml", "shop: {scheme: github, max_body: 64KiB, rate: {limit: 20/min, burst: 1}, type_at: type}"),
+        file("integrations.yaml", "crm: {base_url: https://crm.example.com, timeout: 3s}"),
+        file("flows/orders.yaml", FLOW),
+    ];
+    let flows = Flows::parse(&files).unwrap_or_else(|problems| panic!("{problems}"));
+    let line = |second: u32, order: &str| {
+        json!({"type": "order", "timestamp": format!("2026-11-16T09:00:{second:02}Z"), "order": order, "customer": "c",
+               "total": 9, "note": "n"})
+        .to_string()
+    };
+    // The third line comes while the clock is ahead of it by what the second had to wait; only the last is late.
+    let text = [line(0, "a"), line(0, "b"), line(1, "c"), line(30, "d"), line(2, "e")].join("\n");
+    let report = rehearsed(text, &flows, ChosenRoute::default(), json!({})).expect("it is rehearsed");
+    assert_eq!((report.accepted, report.throttled, report.behind_the_clock), (5, 3, 1));
+    assert!(report.to_string().contains("3 lines over the rate of their source"), "{report}");
+}
+
+#[test]
+fn a_delivery_of_as_many_events_as_the_intake_takes_is_counted_whole() {
+    let note = "x".repeat(1800);
+    let item = |n: usize, total: u32| json!({"type": "order", "order": format!("o-{n}"), "customer": format!("c-{}", n % 550), "total": total, "note": note});
+    let line = |items: Vec<Value>| json!({"timestamp": "2026-11-16T09:00:00Z", "events": items}).to_string();
+    let (all, other) = (line((0..600).map(|n| item(n, 9)).collect()), line(vec![item(599, 8)]));
+    assert!(all.len() > 1024 * 1024, "{} bytes", all.len());
+    let flows = split_flows_of("max_body: 2MiB, rate: {limit: 1000/s, burst: 4000}");
+    let report = rehearsed(format!("{all}\n{other}\n"), &flows, ChosenRoute::default(), json!({}));
+    let report = report.expect("it is rehearsed");
+    let counts = [report.lines, report.events, report.accepted, report.other_payloads, report.entities];
+    assert_eq!(counts, [2, 601, 1200, 2, 1100], "{report}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Judged {
 fn every_scenario_fails_when_what_it_touches_is_another() {
     let files = read_files(&shipped()).expect("the flows");
     let version = FlowsVersion::of(flows(&files));
-    let mut mutated: BTreeMap<Covered, Option<FlowsVersion>> = BTreeMap::new();
+    let mut mutated: BTreeMap<Covered, FlowsVersion> = BTreeMap::new();
     let mut judged = Judged::default();
     let mut about: BTreeMap<Sentence, Vec<&About>> = BTreeMap::new();
     for one in ABOUT {
@@ -95,10 +95,8 @@ fn every_scenario_fails_when_what_it_touches_is_another() {
             let seen = scenario.seen.as_ref().expect("it was played");
             for part in seen.covered.iter().filter(|part| part.flow() == read.written.flow) {
                 let mutant = mutated.entry(part.clone());
-                let mutant = mutant.or_insert_with(|| Some(FlowsVersion::of(flows(&without(&files, part)?))));
-                if let Some(mutant) = mutant {
-                    judged.judge(&read, number, mutant, &part.to_string());
-                }
+                let mutant = mutant.or_insert_with(|| FlowsVersion::of(flows(&without(&files, part))));
+                judged.judge(&read, number, mutant, &part.to_string());
             }
             let sentence = (read.written.flow.clone(), scenario.it.clone());
             for one in about.remove(&sentence).unwrap_or_default() {
@@ -304,8 +302,8 @@ const ABOUT: &[About] = &[
     },
 ];
 
-/// The files with this part made another; nothing, for an end that is no part of a file.
-fn without(files: &[File], part: &Covered) -> Option<Vec<File>> {
+/// The files with this part made another.
+fn without(files: &[File], part: &Covered) -> Vec<File> {
     let mut files = files.to_vec();
     let path = format!("flows/{}.yaml", part.flow());
     match part {
@@ -341,9 +339,54 @@ fn without(files: &[File], part: &Covered) -> Option<Vec<File>> {
         Covered::End(_, end) if end == "dead: invalid" => {
             change(&mut files, &path, |flow| flow["on_invalid"] = json!("reject"));
         }
-        Covered::End(..) => return None,
+        Covered::End(_, end) => change(&mut files, &path, |flow| ends_otherwise(flow, end)),
     }
-    Some(files)
+    files
+}
+
+/// The flow changed so that events which ended so end otherwise.
+fn ends_otherwise(flow: &mut Value, end: &str) {
+    match end {
+        "succeeded" => {
+            let guards = flow["guards"].as_array().cloned().unwrap_or_default();
+            let never = json!({"expression": {"name": "never", "that": "false"}});
+            flow["guards"] = [never].into_iter().chain(guards).collect();
+        }
+        "noop" => {
+            // A safe mode has caps, and needs theirs.
+            let fields = flow.as_object_mut().expect("a flow");
+            fields.retain(|name, _| !["guards", "approval", "safe_mode"].contains(&name.as_str()));
+        }
+        "dead: terminal" => {
+            answer_first(flow, &json!([{"status": "400..422", "means": "retry"}]));
+            // Slack refuses in the body of a 200.
+            for effect in flow["effects"].as_array_mut().expect("effects") {
+                if effect["call"].as_str().is_some_and(|call| call.starts_with("slack.")) {
+                    effect["answers"] = json!([{"status": 200, "when": "body.ok == false", "means": "retry"}]);
+                }
+            }
+        }
+        "dead: result_missing" => answer_first(flow, &json!([{"status": 200, "means": "failed"}])),
+        "dead: attempts_spent" => {
+            let most = flow["retry"]["max_attempts"].as_u64().expect("a number");
+            flow["retry"]["max_attempts"] = json!(most + 1);
+        }
+        "dead: budget_exhausted" => drop(flow["retry"].as_object_mut().expect("a policy").remove("budget_per_contact")),
+        "dead: unknown_outcome" => {
+            for effect in flow["effects"].as_array_mut().expect("effects") {
+                effect["guarantee"] = json!("idempotent");
+            }
+        }
+        other => panic!("no flow is known to end otherwise than by {other}"),
+    }
+}
+
+/// Rows before those that the effects have.
+fn answer_first(flow: &mut Value, rows: &Value) {
+    for effect in flow["effects"].as_array_mut().expect("effects") {
+        let own = effect["answers"].as_array().cloned().unwrap_or_default();
+        effect["answers"] = rows.as_array().into_iter().flatten().cloned().chain(own).collect();
+    }
 }
 
 fn change(files: &mut [File], path: &str, change: impl FnOnce(&mut Value)) {
@@ -413,4 +456,55 @@ fn mutate_row(files: &mut [File], path: &str, effect: &str, row: usize) {
         left -= count;
     }
     panic!("{effect} has no row {row}");
+}
+
+const TWO_CAPS: &str = r#"name: orders
+version: 1
+on: {source: shop, type: order}
+schema: {type: object, required: [order], properties: {type: {}, order: {type: string}, kind: {type: string}}}
+key: {version: 1, fields: [order]}
+order_by: order
+ttl: 72h
+guards:
+  - cap: {channel: sms, limit: 1, per: 1h, entity: all}
+  - cap: {channel: sms, limit: 2, per: 24h, entity: all}
+effects:
+  - id: told
+    integration: crm
+    guarantee: none
+    when: event.kind == 'told'
+    request: {method: POST, path: /orders}
+safe_mode: {skip: [told]}
+retry: {strategy: fixed, base: 2s, max_delay: 2s, max_attempts: 3, budget_per_contact: {count: 1, window: 1h}}
+"#;
+
+/// Each cap counts, a skip of safe mode is no condition that was false, and ends follow from what the file says.
+#[test]
+fn what_stands_in_a_flow_is_in_its_coverage() {
+    let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+    let files = [
+        file("sources.yaml", "shop: {scheme: github, max_body: 64KiB, rate: 50/s, type_at: type}"),
+        file("integrations.yaml", "crm: {base_url: https://crm.example.com, timeout: 3s}"),
+        file("flows/orders.yaml", TWO_CAPS),
+    ];
+    let flows = flows(&files);
+    let tests = "flow: orders\nevent: {type: order, order: o-1, kind: told}\nscenarios:\n  - it: is capped\n    given: \
+                 [{deliver: {}}, {deliver: {with: {order: o-2}}}]\n  - it: is safe\n    given: [{safe_mode: {for: 1h}}, {deliver: {}}]\n";
+    let read = folder::of_text("tests/orders.yaml", tests.into(), Path::new("tests/orders.yaml"));
+    let read = read.unwrap_or_else(|unread| panic!("{}", unread.1));
+    let results = [run_file(&FlowsVersion::of(flows.clone()), read, "")];
+    let line = coverage_of(&flows, &results).remove(0);
+    let missing: Vec<String> = line.missing.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        missing,
+        [
+            "condition of told: false",
+            "guard cap 2",
+            "end dead: attempts_spent",
+            "end dead: budget_exhausted",
+            "end dead: terminal",
+            "end dead: unknown_outcome",
+            "end rejected"
+        ]
+    );
 }

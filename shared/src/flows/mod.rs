@@ -88,7 +88,7 @@ pub use signature::{
     Algorithm, Encoding, HeaderNames, Layout, Piece, Proof, ProofPlace, SecretForm, Signature, Stamp, TimeUnit,
 };
 pub use slo::{Percent, Slo};
-pub use source::{BodyFormat, Envelope, IdAt, OtherTypes, SenderRetries, Source};
+pub use source::{BodyFormat, Envelope, IdAt, MAX_SPLIT_BODY, OtherTypes, SenderRetries, Source};
 pub use split::{PartPlace, Split};
 pub use vars::{Var, Vars};
 

@@ -368,7 +368,7 @@ const MAX_BODY: usize = 256 * 1024;
 
 /// The largest body that is split, of which each event travels alone. Lambda takes a request of 6 MB, in which API Gateway
 /// writes a text with its quotes escaped: at the worst, twice as long.
-const MAX_SPLIT_BODY: usize = 2 * 1024 * 1024;
+pub const MAX_SPLIT_BODY: usize = 2 * 1024 * 1024;
 
 impl Source {
     /// The mistakes in a source. A tolerance that nothing enforces would promise a protection that is not there.

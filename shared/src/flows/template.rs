@@ -8,6 +8,7 @@
 mod dates;
 mod environment;
 mod filters;
+mod meant;
 mod names;
 mod phone;
 mod since;
@@ -247,7 +248,7 @@ impl TryFrom<String> for Condition {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let inner = expression(&text).unwrap_or(&text).to_owned();
         let compiled = environment::text().compile_expression(&inner).map(drop);
-        compiled.map_err(|error| format!("the condition is malformed: {}, in `{inner}`", why(&error)))?;
+        compiled.map_err(|error| format!("the condition is malformed: {}, in `{inner}`", why(&error, &inner)))?;
         unknown_names(&inner).map_err(|why| format!("the condition is malformed: {why}, in `{inner}`"))?;
         Ok(Condition(inner))
     }
@@ -277,16 +278,23 @@ fn compile(environment: &Environment<'_>, text: &str) -> Result<(), String> {
         None => environment.template_from_str(text).map(drop),
     }
     .and_then(|()| try_out(text))
-    .map_err(|error| format!("the template is malformed: {}, in `{text}`", why(&error)))
+    .map_err(|error| format!("the template is malformed: {}, in `{text}`", why(&error, text)))
 }
 
-fn why(error: &minijinja::Error) -> String {
-    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
+/// What the engine says is wrong with a text, and what may have been meant.
+fn why(error: &minijinja::Error, text: &str) -> String {
+    let told = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    match meant::meant(&told, text) {
+        Some(hint) => format!("{told} ({hint})"),
+        None => told,
+    }
 }
 
 /// The unknown filter, test or function of a well-formed expression, if it has one.
 pub(super) fn unknown_names(expression: &str) -> Result<(), String> {
-    look_up(expression).and_then(|()| try_out(&format!("{{{{ {expression} }}}}"))).map_err(|error| why(&error))
+    look_up(expression)
+        .and_then(|()| try_out(&format!("{{{{ {expression} }}}}")))
+        .map_err(|error| why(&error, expression))
 }
 
 /// Looks up every filter and test of an expression, also where an evaluation would not come to it.

@@ -240,6 +240,16 @@ impl ModelLedger {
         older.clear();
     }
 
+    /// Forgets of a settled row whatever a repetition of its event is not told: for long plays, which keep many.
+    pub fn reduce(&self, id: &EventId) {
+        let mut table = locked(&self.table);
+        let Some(row) = table.rows.get_mut(id).filter(|row| row.state.is_settled()) else { return };
+        row.effects = BTreeMap::new();
+        row.enrich = serde_json::Map::new();
+        row.history = Vec::new();
+        table.payloads.remove(id);
+    }
+
     /// The rows of the events that wait, or were woken and are not claimed yet.
     pub fn waiting_rows(&self) -> Vec<Row> {
         let table = locked(&self.table);

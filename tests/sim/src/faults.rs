@@ -190,6 +190,13 @@ impl RunFaults {
         }
     }
 
+    /// The planned faults that nothing went wrong by, each with how often its call was made.
+    pub(crate) fn left(&self) -> Vec<(usize, usize)> {
+        let FaultPlan::At(planned) = &self.plan else { return Vec::new() };
+        let all = planned.iter().zip(&self.named).enumerate();
+        all.filter(|(_, (planned, made))| **made < planned.nth).map(|(place, (_, made))| (place, *made)).collect()
+    }
+
     /// How many calls were made so far.
     pub(crate) fn calls(&self) -> usize {
         self.calls

@@ -276,6 +276,11 @@ impl Scheduler {
         self.state().port_calls.clone()
     }
 
+    /// The planned faults that nothing went wrong by, each with how often its call was made.
+    pub(crate) fn faults_left(&self) -> Vec<(usize, usize)> {
+        self.state().faults.left()
+    }
+
     /// Whether lines of the timeline are kept.
     pub(crate) fn keep_timeline(&self, keeps: bool) {
         self.state().keeps_timeline = keeps;

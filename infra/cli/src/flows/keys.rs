@@ -105,7 +105,7 @@ impl KeysArgs {
         let text = std::fs::read_to_string(&self.events);
         let text = text.with_context(|| format!("cannot read the events in {}", self.events.display()))?;
         let is_csv = self.events.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
-        let text = if is_csv { from_csv(&text) } else { text };
+        let text = if is_csv { from_csv(&text, &flows, self.flow.as_deref()) } else { text };
         let at: Field = self.at.parse().map_err(anyhow::Error::msg)?;
         let report = report(&text, &flows, self.flow.as_deref(), &at)?;
         output::print_answer(json, &json!(report), || summary(&report))?;
@@ -113,24 +113,61 @@ impl KeysArgs {
     }
 }
 
-/// An export in CSV as one with an event a line. Columns are fields, as `data.email`; a cell is a number, `true`, `false` or
-/// `null` where it is written so, and else a text. An empty cell is no field. A record stands on the line on which it begins.
-pub fn from_csv(text: &str) -> String {
+/// An export in CSV as one with an event a line. Columns are fields, as `data.email`; a cell is a text, unless the schema of
+/// the event's flow takes no text there. An empty cell is no field. A record stands on the line on which it begins.
+pub fn from_csv(text: &str, flows: &Flows, flow: Option<&str>) -> String {
     let mut records = csv::records(text).into_iter();
     let Some((_, names)) = records.next() else { return String::new() };
     let mut lines: Vec<String> = Vec::new();
     for (line, cells) in records {
-        let mut event = json!({});
-        for (name, cell) in names.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
-            let value = serde_json::from_str(&cell).ok().filter(|value: &Value| !value.is_string());
-            let value = value.unwrap_or_else(|| Value::from(cell));
-            // What has no place is left out, and the schema says what is missing.
-            let _ = set(&mut event, name.trim(), Some(value));
-        }
+        let cells: Vec<(&str, String)> = names.iter().map(|name| name.trim()).zip(cells).collect();
         lines.resize(usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1).max(lines.len()), String::new());
-        lines.push(event.to_string());
+        lines.push(of_cells(&cells, flows, flow).to_string());
     }
     lines.join("\n")
+}
+
+/// An event of cells. Its type, a text, names its flow where the command does not.
+fn of_cells(cells: &[(&str, String)], flows: &Flows, flow: Option<&str>) -> Value {
+    let of = |schema: &Value| {
+        let mut event = json!({});
+        for (name, cell) in cells.iter().filter(|(_, cell)| !cell.is_empty()) {
+            let field = name.parse::<Field>().ok();
+            let kind = field.as_ref().map_or(&Value::Null, |field| field.in_schema(schema));
+            // What has no place is left out, and the schema says what is missing.
+            let _ = set(&mut event, name, Some(of_cell(cell, kind)));
+        }
+        event
+    };
+    let plain = of(&Value::Null);
+    let flow = match flow {
+        Some(name) => flows.flow(name),
+        None => SampleEvent::parse(&plain.to_string()).ok().and_then(|sample| sample.flows(flows).first().copied()),
+    };
+    flow.map_or(plain, |flow| of(&flow.schema))
+}
+
+/// A cell as its schema takes it: a text where it may be one.
+fn of_cell(cell: &str, schema: &Value) -> Value {
+    let text = Value::from(cell);
+    let Some(parsed) = serde_json::from_str::<Value>(cell).ok() else { return text };
+    let listed =
+        |value: &Value| schema["enum"].as_array().is_some_and(|all| all.contains(value)) || schema["const"] == *value;
+    let kinds = match &schema["type"] {
+        Value::String(kind) => vec![kind.as_str()],
+        kinds => kinds.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+    };
+    let kind = match &parsed {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::String(_) => return text,
+    };
+    let is_kind = kinds.contains(&kind) || (kind == "number" && kinds.contains(&"integer"));
+    let is_listed = listed(&parsed) && !listed(&text);
+    if is_listed || (is_kind && !kinds.contains(&"string")) { parsed } else { text }
 }
 
 /// Tries the keys on an export.

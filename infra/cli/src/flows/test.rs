@@ -1,7 +1,7 @@
 //! `ledgerline flows test`
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,6 +14,7 @@ use crate::confirm::ConfirmArgs;
 use crate::scenarios::compare::{Difference, differences};
 use crate::scenarios::coverage::{self, CoverageLine, Covered};
 use crate::scenarios::folder::{self, ReadScenarios};
+use crate::scenarios::mistakes;
 use crate::scenarios::observed::{self, with_expectation};
 use crate::scenarios::play::{Observed, play};
 use crate::{CommandExit, flows_folder, output};
@@ -90,14 +91,17 @@ impl TestArgs {
             results.iter().flat_map(FileResult::seen).flat_map(|seen| seen.covered.clone()).collect();
         let table = coverage::table(&flows, &covered);
         if let Some(path) = &self.junit {
-            std::fs::write(path, junit::report(&results))
+            std::fs::write(path, junit::report(&results, &broken))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         output::print_answer(json, &as_json(&results, &table), || self.text(&results, &table))?;
         results.iter().for_each(print_failures);
         let failed = results.iter().flat_map(|file| &file.scenarios).any(|scenario| !scenario.failed.is_empty());
         if self.update && failed && broken.is_empty() {
-            return self.update(&results);
+            return self.update(&version, &folder, &results);
+        }
+        if results.iter().all(|file| file.scenarios.is_empty()) && broken.is_empty() {
+            return Ok(CommandExit::Problems);
         }
         let incomplete = self.complete && table.iter().any(|line| !line.missing.is_empty());
         Ok(if failed || incomplete || !broken.is_empty() { CommandExit::Problems } else { CommandExit::Success })
@@ -129,6 +133,9 @@ impl TestArgs {
     /// The verdict, in one line.
     fn last_line(&self, all: usize, failed: usize, table: &[CoverageLine]) -> String {
         let missing: usize = table.iter().map(|line| line.missing.len()).sum();
+        if all == 0 {
+            return output::styled(output::BAD, self.nothing_played()).to_string();
+        }
         let count = output::count(all, "scenario");
         let played = match (failed, all) {
             (0, 1) if self.complete && missing > 0 => format!("{count}, and it holds"),
@@ -142,8 +149,15 @@ impl TestArgs {
         output::styled(output::BAD, format!("{played}; --complete fails: {parts} in no scenario")).to_string()
     }
 
-    /// Writes what was seen into the files of the scenarios that failed.
-    fn update(&self, results: &[FileResult]) -> Result<CommandExit> {
+    fn nothing_played(&self) -> String {
+        match &self.only {
+            Some(only) => format!("no scenario was played: `{only}` is in no flow's name and in no sentence"),
+            None => "no scenario was played: write tests/<flow>.yaml with `flow` and `scenarios`".to_owned(),
+        }
+    }
+
+    /// Writes what was seen into the files of the scenarios that failed, and plays them again.
+    fn update(&self, version: &FlowsVersion, folder: &Path, results: &[FileResult]) -> Result<CommandExit> {
         let mut texts = Vec::new();
         let mut changed = 0;
         for FileResult { read, scenarios } in results {
@@ -153,8 +167,13 @@ impl TestArgs {
                     continue;
                 };
                 let expectation = observed::expectation(&read.written.scenarios[*number].expect, seen, *number == 0);
-                if let Some(written) = with_expectation(&text, *number, &expectation) {
-                    (text, changed) = (written, changed + 1);
+                match with_expectation(&text, *number, &expectation) {
+                    Some(written) => (text, changed) = (written, changed + 1),
+                    None => output::print_notice(&format!(
+                        "{}: what was seen of \"it {}\" cannot be written where it stands: write the scenario as a block, with \
+                         each field on a line of its own\n",
+                        read.file.path, read.written.scenarios[*number].it
+                    )),
                 }
             }
             if text != read.file.text {
@@ -173,7 +192,25 @@ impl TestArgs {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
             output::print_notice(&format!("wrote {}\n", path.display()));
         }
-        Ok(CommandExit::Success)
+        self.play_again(version, folder)
+    }
+
+    /// Plays what was written. What was no difference to an expectation still fails.
+    fn play_again(&self, version: &FlowsVersion, folder: &Path) -> Result<CommandExit> {
+        let (read, broken) = folder::read(folder)?;
+        let only = self.only.as_deref().unwrap_or_default();
+        let results: Vec<FileResult> = read.into_iter().map(|read| run_file(version, read, only)).collect();
+        let failed =
+            results.iter().flat_map(|file| &file.scenarios).filter(|scenario| !scenario.failed.is_empty()).count();
+        if failed == 0 && broken.is_empty() {
+            return Ok(CommandExit::Success);
+        }
+        results.iter().for_each(print_failures);
+        output::print_notice(&format!(
+            "{} still fail: that is no difference to what they expect\n",
+            output::count(failed, "scenario")
+        ));
+        Ok(CommandExit::Problems)
     }
 }
 
@@ -214,9 +251,11 @@ pub fn run_file(version: &FlowsVersion, read: ReadScenarios, only: &str) -> File
     let mut scenarios = Vec::new();
     for (number, scenario) in read.written.scenarios.iter().enumerate().filter(|(_, scenario)| wanted(&scenario.it)) {
         let began = Instant::now();
+        let mistakes = mistakes_in(version.flows(), &read, number);
         let (seen, failed) = match play(version, &read, scenario) {
+            _ if !mistakes.is_empty() => (None, mistakes),
             Ok(seen) => {
-                let failed = differences(number, &scenario.expect, &seen);
+                let failed = differences(number, scenario, &seen);
                 (Some(seen), failed)
             }
             Err(why) => (None, vec![unplayed(number, &why)]),
@@ -224,6 +263,14 @@ pub fn run_file(version: &FlowsVersion, read: ReadScenarios, only: &str) -> File
         scenarios.push(ScenarioResult { number, it: scenario.it.clone(), failed, seen, took: began.elapsed() });
     }
     FileResult { read, scenarios }
+}
+
+/// What would make a scenario hold whatever its flow does.
+fn mistakes_in(flows: &Flows, read: &ReadScenarios, number: usize) -> Vec<Difference> {
+    let flow = flows.flow(&read.written.flow);
+    let found = flow.map(|flow| mistakes::of_scenario(flows, flow, &read.written.scenarios[number]));
+    let found = found.unwrap_or_default().into_iter();
+    found.map(|(at, what)| Difference::plain(format!("/scenarios/{number}{at}"), what)).collect()
 }
 
 fn unplayed(scenario: usize, why: &anyhow::Error) -> Difference {

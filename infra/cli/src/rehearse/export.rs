@@ -5,14 +5,15 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use intake::MAX_PARTS;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shared::base::id::hex;
 use shared::base::time::Timestamp;
-use shared::flows::{Field, Source};
+use shared::flows::{Field, MAX_SPLIT_BODY, Source};
 
-/// The longest line that is read. What is longer is no event: the intake takes 256 KiB at most.
-const LONGEST: u64 = 1024 * 1024;
+/// The longest line that is read: twice the largest body that any source may send, for what may stand around it.
+const LONGEST: u64 = 2 * MAX_SPLIT_BODY as u64;
 
 /// How much of an export's beginning tells it from others, beside its length.
 const HEAD: u64 = 64 * 1024;
@@ -121,7 +122,7 @@ impl ExportLine {
     /// The events in the line, as its source splits them.
     pub fn events(&self, source: &Source) -> Vec<Value> {
         let posted = self.json.clone().map(|json| source.as_posted(json));
-        posted.map(|posted| source.events_in(&posted, MOST_EVENTS)).unwrap_or_default()
+        posted.map(|posted| source.events_in(&posted, MAX_PARTS)).unwrap_or_default()
     }
 
     /// When the line's events happened, as it says itself; in a list, as the first that says it.
@@ -140,9 +141,6 @@ impl ExportLine {
         format!("line-{}", &hex(&Sha256::digest(&self.body))[..16])
     }
 }
-
-/// The most events of one line: what the intake takes of one delivery.
-const MOST_EVENTS: usize = 500;
 
 /// When an event happened, as its field says.
 pub(super) fn moment_of(event: &Value, at: &Field) -> Option<Timestamp> {

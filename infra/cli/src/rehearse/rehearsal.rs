@@ -95,13 +95,24 @@ struct Rehearsal<'r> {
     setup: &'r RehearsalSetup<'r>,
     report: RehearsalReport,
     order: EntityOrder,
+    /// The newest moment that a line names.
+    newest: Timestamp,
     /// The events that are not settled, by their ids.
     open: BTreeMap<String, OpenEvent>,
     /// How many events were accepted.
     accepted: u64,
-    /// The payloads of events that the ledger still knows, as hashes.
-    payloads: BTreeMap<String, u64>,
+    /// The events that the ledger still knows.
+    known: BTreeMap<String, KnownEvent>,
     contracts: Contracts,
+}
+
+/// An event that the ledger knows: its row is reduced to what its sender is told.
+#[derive(Clone, Copy)]
+struct KnownEvent {
+    /// A hash of its payload, where its flow is known.
+    payload: Option<u64>,
+    /// How many effects it did, once it is settled.
+    done: usize,
 }
 
 /// An event that is not settled.
@@ -130,14 +141,18 @@ impl<'r> Rehearsal<'r> {
         }
         let report = RehearsalReport { starts_at: starts_at.to_string(), ..RehearsalReport::default() };
         let (order, open) = (EntityOrder::default(), BTreeMap::new());
-        let (payloads, contracts) = (BTreeMap::new(), Contracts::of(setup.flows));
-        Ok(Rehearsal { stage, cast, setup, report, order, open, accepted: 0, payloads, contracts })
+        let (known, contracts) = (BTreeMap::new(), Contracts::of(setup.flows));
+        Ok(Rehearsal { stage, cast, setup, report, order, newest: starts_at, open, accepted: 0, known, contracts })
     }
 
     fn take(&mut self, line: &ExportLine) -> Result<()> {
         self.report.lines += 1;
         match line.moment(self.setup.at) {
-            Some(moment) if moment >= self.stage.now() => self.stage.play_until(moment),
+            Some(moment) if moment >= self.newest => {
+                self.newest = moment;
+                // A source over its rate may have taken the clock further.
+                self.stage.play_until(moment.max(self.stage.now()));
+            }
             Some(_) => self.report.behind_the_clock += 1,
             None => self.report.without_moment += 1,
         }
@@ -151,14 +166,14 @@ impl<'r> Rehearsal<'r> {
         if self.report.lines.is_multiple_of(FORGETS_EVERY) {
             self.stage.forget_expired();
             let stage = &self.stage;
-            self.payloads.retain(|id, _| stage.row(&EventId::named(id.clone())).is_some());
+            self.known.retain(|id, _| stage.row(&EventId::named(id.clone())).is_some());
         }
         Ok(())
     }
 
     /// Delivers a line, again and again while its source is over its rate.
     fn deliver(&mut self, posted: &Posted) -> Result<Option<DeliveryFates>> {
-        let mut fates = None;
+        let (mut fates, mut was_throttled) = (None, false);
         for _ in 0..THROTTLED_TIMES {
             let now = self.stage.now();
             let Some(delivery) = HttpDelivery::signed(self.setup.flows, posted, now) else { return Ok(None) };
@@ -170,8 +185,8 @@ impl<'r> Rehearsal<'r> {
             if answer.status != 429 {
                 return Ok(Some(heard));
             }
-            fates = Some(heard);
-            self.report.throttled += 1;
+            self.report.throttled += usize::from(!was_throttled);
+            (fates, was_throttled) = (Some(heard), true);
             self.stage.play_until(now + Duration::from_secs(1));
         }
         bail!("a source is over its rate however long it waits: look at `rate` in sources.yaml")
@@ -213,7 +228,7 @@ impl<'r> Rehearsal<'r> {
         let entity = flow.and_then(|flow| entity_of(flow, event));
         let moment = moment_of(event, self.setup.at).or_else(|| line.moment(self.setup.at));
         let payload = flow.and_then(|flow| self.payload_of(flow, event));
-        self.payloads.extend(payload.map(|payload| (id.clone(), payload)));
+        self.known.insert(id.clone(), KnownEvent { payload, done: 0 });
         if let Some(entity) = entity {
             self.order.accepted(entity, moment, &mut self.report);
         }
@@ -227,17 +242,16 @@ impl<'r> Rehearsal<'r> {
         let row = self.stage.row(&EventId::named(id.to_owned()));
         let flow = row.and_then(|row| self.setup.flows.flow(&row.flow));
         let payload = flow.and_then(|flow| self.payload_of(flow, event));
-        if payload.is_some_and(|payload| self.payloads.get(id).is_some_and(|first| *first != payload)) {
+        let known = self.known.get(id).copied();
+        let first = known.and_then(|known| known.payload);
+        if payload.is_some_and(|payload| first.is_some_and(|first| first != payload)) {
             self.report.other_payloads += 1;
             return;
         }
         self.report.duplicates += 1;
         match self.open.get_mut(id) {
             Some(open) => open.duplicates += 1,
-            None => {
-                let row = self.stage.row(&EventId::named(id.to_owned()));
-                self.report.effects_spared += row.as_ref().map_or(0, effects_done);
-            }
+            None => self.report.effects_spared += known.map_or(0, |known| known.done),
         }
     }
 
@@ -279,7 +293,9 @@ impl<'r> Rehearsal<'r> {
             _ => self.report.succeeded += 1,
         }
         let duplicates = self.open.remove(row.id.as_str()).map_or(0, |open| open.duplicates);
-        self.report.effects_spared += duplicates * effects_done(row);
+        let done = effects_done(row);
+        self.report.effects_spared += duplicates * done;
+        self.known.get_mut(row.id.as_str()).into_iter().for_each(|known| known.done = done);
         self.cast.forget(&row.id);
         self.stage.forget_event(row);
     }

@@ -55,7 +55,7 @@ pub struct RehearsalReport {
     pub behind_the_clock: usize,
     /// How many lines do not say when they happened.
     pub without_moment: usize,
-    /// How often a source was over its rate, and sent again a second later.
+    /// How many lines came while their source was over its rate, and were sent again, each time a second later.
     pub throttled: usize,
     /// When the export begins.
     pub starts_at: String,

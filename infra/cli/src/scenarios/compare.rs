@@ -1,6 +1,9 @@
 //! What was seen against what is expected, each difference with its place in the file.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+use shared::base::suggest::suggest;
 use shared::base::time::Timestamp;
 use shared::flows::{File, Problem};
 use shared::ledger::Row;
@@ -8,7 +11,9 @@ use sim::stage::{DeliveryAnswer, MadeCall};
 
 use super::observed::{call_line, state_of};
 use super::play::Observed;
-use super::written::{Expectation, ExpectedAnswer, ExpectedCall, ExpectedEnd, WrittenSpan};
+use super::written::{
+    Expectation, ExpectedAnswer, ExpectedCall, ExpectedEnd, WrittenFault, WrittenScenario, WrittenSpan,
+};
 
 /// A difference between what is expected and what was seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +48,8 @@ impl Difference {
 }
 
 /// The differences of a scenario, which is the one of this number in its file.
-pub fn differences(scenario: usize, expectation: &Expectation, seen: &Observed) -> Vec<Difference> {
+pub fn differences(scenario: usize, written: &WrittenScenario, seen: &Observed) -> Vec<Difference> {
+    let expectation = &written.expect;
     let at = format!("/scenarios/{scenario}");
     let mut found = Differences { at: at.clone(), found: Vec::new() };
     for (step, why) in &seen.declined {
@@ -55,8 +61,13 @@ pub fn differences(scenario: usize, expectation: &Expectation, seen: &Observed) 
             format!("nobody asked `{integration}` for all of these answers"),
         );
     }
-    for ((integration, effect), times) in seen.unanswered.iter().filter(|_| !leaves_in_doubt(expectation)) {
-        found.plain(at.clone(), unanswered(integration, effect, *times));
+    for (place, made) in &seen.not_struck {
+        found.plain(format!("{at}/faults/{place}"), not_struck(&written.faults[*place], *made, seen));
+    }
+    for ((integration, effect), times) in &seen.unanswered {
+        if !leaves_in_doubt(expectation, effect) {
+            found.plain(at.clone(), unanswered(integration, effect, *times));
+        }
     }
     if expectation.says_nothing() {
         let what = "the scenario expects nothing: say what it should, or let `flows test --update` write what is seen";
@@ -73,11 +84,22 @@ pub fn differences(scenario: usize, expectation: &Expectation, seen: &Observed) 
     found.found
 }
 
-/// Whether a scenario means to leave a lookup without an answer: it says how a doubt ends, or what partners do whatever they
-/// tell of it.
-fn leaves_in_doubt(expectation: &Expectation) -> bool {
+/// Whether a scenario means to leave the lookup of an effect without an answer: it says how a doubt ends, or how often the
+/// effect is really done, whatever its partner tells of it.
+fn leaves_in_doubt(expectation: &Expectation, effect: &str) -> bool {
     let in_doubt = |end: &ExpectedEnd| end.reason.as_deref() == Some("unknown_outcome");
-    expectation.acted.is_some() || expectation.ends.iter().flatten().any(in_doubt)
+    let is_counted = expectation.acted.as_ref().is_some_and(|acted| acted.contains_key(effect));
+    is_counted || expectation.ends.iter().flatten().any(in_doubt)
+}
+
+/// A fault at a call that was not made, or not so often.
+fn not_struck(WrittenFault { at, nth, .. }: &WrittenFault, made: usize, seen: &Observed) -> String {
+    let calls: BTreeSet<String> = seen.port_calls.iter().map(|(function, call)| format!("{function} {call}")).collect();
+    let hint = match made {
+        0 => suggest(at, calls.iter().map(String::as_str)),
+        _ => format!("it was made {made} times, and the fault is for the {}th", nth.unwrap_or(1)),
+    };
+    format!("the fault at `{at}` never struck: {hint}")
 }
 
 /// What to write where a lookup has no answer.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use shared::flows::{Action, AnswerRule, Effect, Flow, Flows, Guarantee, Guard, OnInvalid};
-use shared::ledger::{Progress, Row, State};
+use shared::flows::{Action, AnswerRule, Cap, Effect, Flow, Flows, Guarantee, Guard, OnError, OnInvalid};
+use shared::ledger::{Noop, Progress, Row, State};
 use shared::model::RowChange;
 use sim::stage::{CallPurpose, CastEnd, DeliveryAnswer, MadeCall};
 
@@ -63,7 +63,7 @@ impl Covered {
             }
             all.extend((1..=rows(flows, effect).len()).map(|row| Covered::Answer(name(), effect.id.clone(), row)));
         }
-        all.extend(flow.guards.iter().map(|guard| Covered::Guard(name(), guard.name().to_owned())));
+        all.extend(flow.guards.iter().map(|guard| Covered::Guard(name(), named(flow, guard))));
         all.extend(flow.approval.iter().map(|_| Covered::Approval(name())));
         all.extend(flow.safe_mode.iter().map(|_| Covered::SafeMode(name())));
         all.extend(ends(flow).into_iter().map(|end| Covered::End(name(), end.to_owned())));
@@ -116,21 +116,27 @@ pub fn rows<'f>(flows: &'f Flows, effect: &'f Effect) -> Vec<&'f AnswerRule> {
     effect.answers.iter().chain(flows.partner_of(effect).into_iter().flat_map(|partner| &partner.answers)).collect()
 }
 
-/// How events of a flow can end. What only an operator or time brings about is no part of the flow.
+/// How events of a flow can end, by what its file says. What only an operator, a crash or the time that passes brings
+/// about is no part of the flow.
 fn ends(flow: &Flow) -> Vec<&'static str> {
     let calls = || flow.effects.iter().filter(|effect| effect.integration().is_some());
-    let mut ends = vec!["succeeded"];
-    ends.push(if flow.on_invalid == OnInvalid::Park { "dead: invalid" } else { REJECTED });
-    if !flow.guards.iter().all(|guard| matches!(guard, Guard::QuietHours(_))) || flow.approval.is_some() {
-        ends.push("noop");
-    }
-    if calls().next().is_some() {
-        ends.push("dead: terminal");
-    }
-    if calls().any(|effect| effect.guarantee == Guarantee::None) {
-        ends.push("dead: unknown_outcome");
-    }
-    ends
+    let may = [
+        ("noop", !flow.guards.iter().all(|guard| matches!(guard, Guard::QuietHours(_))) || flow.approval.is_some()),
+        ("dead: enrichment", flow.enrich.iter().any(|enrich| enrich.on_error == OnError::Dead)),
+        ("dead: terminal", calls().next().is_some()),
+        ("dead: attempts_spent", calls().next().is_some()),
+        ("dead: budget_exhausted", calls().next().is_some() && flow.retry.budget_per_contact.is_some()),
+        ("dead: result_missing", calls().any(needs_result)),
+        ("dead: unknown_outcome", calls().any(|effect| effect.guarantee == Guarantee::None)),
+    ];
+    let at_the_door = if flow.on_invalid == OnInvalid::Park { "dead: invalid" } else { REJECTED };
+    let may = may.into_iter().filter(|(_, may)| *may).map(|(end, _)| end);
+    ["succeeded", at_the_door].into_iter().chain(may).collect()
+}
+
+/// Whether an effect is not done without something in its answer.
+fn needs_result(effect: &Effect) -> bool {
+    effect.result.values().any(|result| !result.optional)
 }
 
 fn ended(row: &Row) -> Option<Covered> {
@@ -159,7 +165,8 @@ fn passed(flow: &Flow, row: &Row) -> Vec<Covered> {
     for effect in &flow.effects {
         let Some(entry) = row.entry(effect) else { continue };
         match entry.progress {
-            // Safe mode skips effects, too.
+            // Safe mode skips effects, too: nobody asked for the condition.
+            Progress::Skipped if row.safe => (),
             Progress::Skipped => {
                 covered.extend(effect.when.iter().map(|_| Covered::Condition(name(), effect.id.clone(), false)));
             }
@@ -170,11 +177,48 @@ fn passed(flow: &Flow, row: &Row) -> Vec<Covered> {
             Progress::Intent | Progress::Failed { .. } | Progress::Unknown { .. } => (),
         }
     }
-    covered.extend(row.noop.iter().map(|noop| Covered::Guard(name(), noop.guard.clone())));
+    covered.extend(row.noop.iter().map(|noop| Covered::Guard(name(), blocked_by(flow, noop))));
     covered.extend(waits_for_guard(flow, row).map(|guard| Covered::Guard(name(), guard)));
     covered.extend((row.state == State::AwaitingApproval).then(|| Covered::Approval(name())));
     covered.extend((row.safe && !row.effects.is_empty()).then(|| Covered::SafeMode(name())));
     covered
+}
+
+/// A guard's name. Of several caps, each has its number.
+fn named(flow: &Flow, guard: &Guard) -> String {
+    let kinds = kinds_of_caps(flow);
+    match guard.as_cap().and_then(|cap| kinds.iter().position(|known| *known == kind_of(cap))) {
+        Some(place) if kinds.len() > 1 => format!("{} {}", guard.name(), place + 1),
+        _ => guard.name().to_owned(),
+    }
+}
+
+/// What tells one cap from another in what the ledger keeps of a no-op.
+type CapKind<'f> = (&'f str, u64, u64);
+
+fn kind_of(cap: &Cap) -> CapKind<'_> {
+    (&cap.channel, cap.limit.into(), cap.per.as_secs())
+}
+
+fn kinds_of_caps(flow: &Flow) -> Vec<CapKind<'_>> {
+    let mut kinds = Vec::new();
+    for kind in flow.caps().map(kind_of) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+/// The guard that made an event a no-op.
+fn blocked_by(flow: &Flow, noop: &Noop) -> String {
+    let fact = |name: &str| noop.facts[name].as_u64();
+    let is_it = |cap: &Cap| {
+        let (channel, limit, per) = kind_of(cap);
+        noop.facts["channel"] == channel && fact("limit") == Some(limit) && fact("per_seconds") == Some(per)
+    };
+    let cap = flow.guards.iter().find(|guard| noop.guard == "cap" && guard.as_cap().is_some_and(is_it));
+    cap.map_or_else(|| noop.guard.clone(), |guard| named(flow, guard))
 }
 
 /// Why an event waits that a guard has wait.

@@ -4,6 +4,7 @@
 //!
 //! - [`written`]: a scenario file, as its author writes it.
 //! - [`folder`]: the files beside the flows, and the events that they name.
+//! - [`mistakes`]: what a look at the flow shows of a file, without a play.
 //! - [`script`]: the partners' part: what they answer, in order.
 //! - [`play`]: a scenario on the simulation's stage, and what was seen.
 //! - [`compare`]: what was seen against what is expected.
@@ -13,6 +14,7 @@
 pub mod compare;
 pub mod coverage;
 pub mod folder;
+pub mod mistakes;
 pub mod observed;
 pub mod play;
 pub mod script;

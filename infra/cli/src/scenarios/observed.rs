@@ -1,11 +1,13 @@
 //! What was seen, written as an expectation.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use shared::ledger::Row;
 use sim::stage::{DeliveryAnswer, MadeCall};
 
 use super::play::Observed;
-use super::written::Expectation;
+use super::written::{Expectation, ExpectedAnswer, ExpectedCall};
 
 /// A call as one line: `POST email /messages`.
 pub fn call_line(call: &MadeCall) -> String {
@@ -31,19 +33,13 @@ pub fn expectation(old: &Expectation, seen: &Observed, bodies: bool) -> Value {
     if all || old.answers.is_some() {
         let answers = seen.answers.iter().enumerate();
         let said = |number: usize| old.answers.as_ref().and_then(|old| old.get(number));
-        let written =
-            answers.map(|(number, answer)| written_answer(answer, said(number).map(|old| old.body.is_some())));
+        let written = answers.map(|(number, answer)| written_answer(answer, said(number)));
         expectation.insert("answers".into(), written.collect());
     }
     if all || old.calls.is_some() {
         let said = |number: usize| old.calls.as_ref().and_then(|old| old.get(number));
-        let calls = seen.calls.iter().enumerate().map(|(number, call)| {
-            let old = said(number);
-            let whole = old.is_some_and(|old| old.exactly.is_some());
-            let body = (all && bodies) || old.is_some_and(|old| old.body.is_some());
-            let at = old.is_some_and(|old| old.at.is_some());
-            written_call(call, seen, at, whole, body)
-        });
+        let calls =
+            seen.calls.iter().enumerate().map(|(number, call)| written_call(call, seen, said(number), all && bodies));
         expectation.insert("calls".into(), calls.collect());
     }
     if let Some(old) = &old.acted {
@@ -60,7 +56,7 @@ pub fn expectation(old: &Expectation, seen: &Observed, bodies: bool) -> Value {
     Value::Object(expectation)
 }
 
-fn written_answer(answer: &DeliveryAnswer, body: Option<bool>) -> Value {
+fn written_answer(answer: &DeliveryAnswer, old: Option<&ExpectedAnswer>) -> Value {
     let mut written = json!({"status": answer.status});
     if let Some(problem) = answer.problem() {
         written["problem"] = json!(problem);
@@ -68,29 +64,41 @@ fn written_answer(answer: &DeliveryAnswer, body: Option<bool>) -> Value {
     if answer.headers.get("idempotent-replayed").is_some_and(|value| value == "true") {
         written["replayed"] = json!(true);
     }
-    if body == Some(true) {
+    if old.is_some_and(|old| old.body.is_some()) {
         written["body"] = answer.body.clone();
     }
+    write_headers(&mut written, old.map(|old| &old.headers), &answer.headers);
     match written.as_object() {
         Some(fields) if fields.len() == 1 => json!(answer.status),
         _ => written,
     }
 }
 
-fn written_call(call: &MadeCall, seen: &Observed, at: bool, whole: bool, body: bool) -> Value {
+fn written_call(call: &MadeCall, seen: &Observed, old: Option<&ExpectedCall>, body: bool) -> Value {
     let mut written = json!({"call": call_line(call)});
-    if at {
+    if old.is_some_and(|old| old.at.is_some()) {
         let after = super::written::WrittenSpan(call.at.since(seen.starts_at));
         written["at"] = json!(after.to_string());
     }
+    write_headers(&mut written, old.map(|old| &old.headers), &call.headers);
     match &call.body {
-        Some(seen) if whole => written["exactly"] = seen.clone(),
-        Some(seen) if body => written["body"] = seen.clone(),
+        Some(seen) if old.is_some_and(|old| old.exactly.is_some()) => written["exactly"] = seen.clone(),
+        Some(seen) if body || old.is_some_and(|old| old.body.is_some()) => written["body"] = seen.clone(),
         _ => (),
     }
     match written.as_object() {
         Some(fields) if fields.len() == 1 => json!(call_line(call)),
         _ => written,
+    }
+}
+
+/// The header fields that were expected, with the values that were seen.
+fn write_headers(written: &mut Value, expected: Option<&BTreeMap<String, String>>, seen: &BTreeMap<String, String>) {
+    let names = expected.into_iter().flat_map(BTreeMap::keys);
+    let found = names.filter_map(|name| Some((name.clone(), json!(seen.get(&name.to_ascii_lowercase())?))));
+    let found: Map<String, Value> = found.collect();
+    if !found.is_empty() {
+        written["headers"] = Value::Object(found);
     }
 }
 
@@ -118,17 +126,28 @@ fn written_end(row: &Row, history: bool) -> Value {
 
 /// A scenario file's text with another expectation in a scenario: nothing else of the text is touched.
 ///
-/// The scenario is the one of this number. Nothing, if its place in the text cannot be found.
+/// The scenario is the one of this number. Nothing, where the text is written in a way in which that cannot be done.
 pub fn with_expectation(text: &str, scenario: usize, expectation: &Value) -> Option<String> {
+    let written = rewritten(text, scenario, expectation)?;
+    let (before, after) = (parsed(text)?, parsed(&written)?);
+    let mut wanted = before;
+    wanted["scenarios"].get_mut(scenario)?["expect"] = expectation.clone();
+    (wanted == after).then_some(written)
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_saphyr::from_str(text).ok()
+}
+
+fn rewritten(text: &str, scenario: usize, expectation: &Value) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let (start, end, indent) = scenario_lines(&lines, scenario)?;
-    let field =
-        |line: &&str| line.len() - line.trim_start().len() == indent && line.trim_start().starts_with("expect:");
-    let old = lines[start..end].iter().position(field).map(|place| start + place);
+    let field = |place: &usize| indent_of(lines[*place], *place == start) == indent && names(lines[*place], "expect");
+    let old = (start..end).find(field);
     let below = |from: usize| {
         let deeper = |line: &&&str| {
             let trimmed = line.trim();
-            trimmed.is_empty() || trimmed.starts_with('#') || line.len() - line.trim_start().len() > indent
+            trimmed.is_empty() || trimmed.starts_with('#') || indent_of(line, false) > indent
         };
         let taken = lines[from + 1..end].iter().take_while(deeper).count();
         // What stands empty or as a comment before the next thing belongs to that.
@@ -143,15 +162,40 @@ pub fn with_expectation(text: &str, scenario: usize, expectation: &Value) -> Opt
     if !written.ends_with('\n') {
         written.push('\n');
     }
-    written += &format!("{}expect:\n", " ".repeat(indent));
+    // The first field of an item stands behind its dash.
+    let pad = match old {
+        Some(place) if place == start => lines[place][..indent].to_owned(),
+        _ => " ".repeat(indent),
+    };
+    written += &format!("{pad}expect:\n");
     yaml(expectation, indent + 2, &mut written);
     written += &lines[to..].concat();
     Some(written)
 }
 
+/// How far a line stands in; of an item's first line, what is behind its dash.
+fn indent_of(line: &str, is_first: bool) -> usize {
+    let own = line.len() - line.trim_start().len();
+    match line.trim_start().strip_prefix('-').filter(|_| is_first) {
+        Some(rest) => own + 1 + rest.len() - rest.trim_start().len(),
+        None => own,
+    }
+}
+
+/// Whether a line begins with this field.
+fn names(line: &str, field: &str) -> bool {
+    let line = line.trim_start();
+    let line = line.strip_prefix('-').map_or(line, str::trim_start);
+    line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':'))
+}
+
 /// The lines of a scenario, from the first to the one behind the last that is not empty, and how far its fields stand in.
 fn scenario_lines(lines: &[&str], scenario: usize) -> Option<(usize, usize, usize)> {
-    let head = lines.iter().position(|line| line.trim_end() == "scenarios:")?;
+    let is_head = |line: &&str| {
+        let rest = line.strip_prefix("scenarios:");
+        rest.is_some_and(|rest| rest.trim().is_empty() || rest.trim_start().starts_with('#'))
+    };
+    let head = lines.iter().position(is_head)?;
     let dash = lines[head + 1..].iter().find(|line| line.trim_start().starts_with("- "))?;
     let dash = dash.len() - dash.trim_start().len();
     let begins = |line: &&str| line.len() - line.trim_start().len() == dash && line.trim_start().starts_with("- ");
@@ -161,7 +205,7 @@ fn scenario_lines(lines: &[&str], scenario: usize) -> Option<(usize, usize, usiz
     while end > start + 1 && (lines[end - 1].trim().is_empty() || lines[end - 1].trim().starts_with('#')) {
         end -= 1;
     }
-    Some((start, end, dash + 2))
+    Some((start, end, indent_of(lines[start], true)))
 }
 
 /// A value as YAML: lists and mappings below their names, what is small on one line.
@@ -279,6 +323,20 @@ mod tests {
         let text = with_expectation(TEXT, 1, &new).expect("it is there");
         assert_eq!(text, format!("{TEXT}    expect:\n      ends: [succeeded]\n"));
         assert_eq!(with_expectation(TEXT, 2, &new), None);
+    }
+
+    #[test]
+    fn an_expectation_is_written_where_it_stands_or_not_at_all() {
+        let new = json!({"ends": ["succeeded"]});
+        let first = "flow: f\nscenarios: # ours\n  - expect:\n      ends: [dead]\n    it: one\n  - it: two\n";
+        let text = with_expectation(first, 0, &new).expect("it is there");
+        assert_eq!(text, first.replace("[dead]", "[succeeded]"));
+        let wide = "flow: f\nscenarios:\n-   it: one\n    expect: {ends: [dead]}\n";
+        let text = with_expectation(wide, 0, &new).expect("it is there");
+        assert_eq!(text, wide.replace("expect: {ends: [dead]}", "expect:\n      ends: [succeeded]"));
+        for unwritable in ["flow: f\nscenarios:\n  - {it: one}\n", "flow: f\nscenarios: [{it: one}]\n"] {
+            assert_eq!(with_expectation(unwritable, 0, &new), None, "{unwritable}");
+        }
     }
 
     #[test]

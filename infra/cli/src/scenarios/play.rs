@@ -23,7 +23,7 @@ use super::written::{
 };
 
 /// When a scenario begins that does not say when: a Monday morning.
-const STARTS_AT: Timestamp = Timestamp::from_secs(1_794_819_600);
+pub(crate) const STARTS_AT: Timestamp = Timestamp::from_secs(1_794_819_600);
 
 /// The longest that a scenario takes on its own clock. Whatever waits longer is given up on long before.
 const LONGEST: Duration = Duration::from_secs(40 * 86_400);
@@ -44,6 +44,8 @@ pub struct Observed {
     pub unused: Vec<String>,
     /// How often each integration was asked by an effect's lookup, and the scenario had no answer for it.
     pub unanswered: BTreeMap<(String, String), usize>,
+    /// The faults that nothing went wrong by, by their places, each with how often its call was made.
+    pub not_struck: Vec<(usize, usize)>,
     /// What partners really did for events of the file's flow, and that was new.
     pub acts: Vec<Act>,
     /// The calls of our own that may go wrong, in order: the function, and the call's name.
@@ -308,6 +310,7 @@ impl<'p> Player<'p> {
             declined,
             unused: Vec::new(),
             unanswered: BTreeMap::new(),
+            not_struck: self.stage.faults_left(),
             acts: Vec::new(),
             port_calls: self
                 .stage

@@ -421,7 +421,8 @@ pub struct Expectation {
 impl Expectation {
     /// Whether it would hold whatever happens.
     pub fn says_nothing(&self) -> bool {
-        self.answers.is_none() && self.calls.is_none() && self.acted.is_none() && self.ends.is_none()
+        let counts_nothing = self.acted.as_ref().is_none_or(BTreeMap::is_empty);
+        self.answers.is_none() && self.calls.is_none() && counts_nothing && self.ends.is_none()
     }
 }
 

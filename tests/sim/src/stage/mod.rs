@@ -19,6 +19,7 @@ mod cast;
 mod containers;
 mod delivery;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -230,8 +231,9 @@ impl FlowStage {
         self.models.letters.forget_expired();
     }
 
-    /// Forgets whose calls belong to an event that is settled.
+    /// Forgets of an event that is settled which calls are its, and all of its row that a repetition is not told.
     pub fn forget_event(&mut self, row: &Row) {
+        self.models.ledger.reduce(&row.id);
         self.seen().events.remove(&(row.trace.id(), row.id.clone()));
     }
 
@@ -259,6 +261,11 @@ impl FlowStage {
     /// wrong. Nothing, where no timeline is kept.
     pub fn port_calls(&self) -> Vec<(&'static str, &'static str)> {
         self.scheduler.port_calls()
+    }
+
+    /// The planned faults that nothing went wrong by, by their places, each with how often its call was made.
+    pub fn faults_left(&self) -> Vec<(usize, usize)> {
+        self.scheduler.faults_left()
     }
 
     /// The flows.
@@ -345,7 +352,8 @@ impl FlowStage {
             return None;
         }
         let now = self.now();
-        let board = self.board();
+        // Reading it is dear, and most of what waits does so for a moment.
+        let board = LazyCell::new(|| self.board());
         let tick = |at: Timestamp| {
             let every = WOKEN_EVERY.as_millis();
             let passed = at.max(now).since(self.scheduler.starts_at()).as_millis();

@@ -15,6 +15,7 @@ use crate::flows::plan::mask::Shown;
 use crate::flows::plan::of_event;
 use crate::flows::prove::rank;
 use crate::scenarios::folder::ReadScenarios;
+use crate::scenarios::mistakes;
 
 /// The keys and the orders that are no plain values: of such a flow no event can be made.
 pub(super) fn unstable(files: &[File], flows: &Flows) -> Vec<Problem> {
@@ -212,13 +213,14 @@ fn not_required(schema: &Value, above: &str, found: &mut Vec<String>) {
         }
         not_required(inner, &field, found);
     }
+    if schema["items"].is_object() {
+        not_required(&schema["items"], &format!("{above}[0]"), found);
+    }
 }
 
 fn remove(payload: &mut Value, field: &str) {
-    let (above, name) = field.rsplit_once('.').unwrap_or(("", field));
-    let pointer = if above.is_empty() { String::new() } else { format!("/{}", above.replace('.', "/")) };
-    if let Some(fields) = payload.pointer_mut(&pointer).and_then(Value::as_object_mut) {
-        fields.remove(name);
+    if let Ok(field) = field.parse::<Field>() {
+        field.remove(payload);
     }
 }
 
@@ -243,20 +245,14 @@ fn of_scenarios(read: &ReadScenarios, flows: &Flows) -> Vec<Problem> {
     let Some(flow) = flows.flow(&read.written.flow) else {
         return vec![Problem::at(file, "/flow", &format!("there is no flow `{}`", read.written.flow))];
     };
-    let mut found = Vec::new();
-    for (number, scenario) in read.written.scenarios.iter().enumerate() {
-        for (step, _) in
-            scenario.given.iter().enumerate().filter(|(_, step)| step.safe_mode.is_some() && flow.safe_mode.is_none())
-        {
-            let what = format!("safe mode is switched on, and the flow `{}` has none: nothing would change", flow.name);
-            found.push(Problem::at(file, &format!("/scenarios/{number}/given/{step}/safe_mode"), &what));
-        }
-        for integration in scenario.partners.keys().filter(|name| flows.integration(name).is_none()) {
-            let what = format!("there is no integration `{integration}`");
-            found.push(Problem::at(file, &format!("/scenarios/{number}/partners/{integration}"), &what));
-        }
-    }
-    found
+    let written = &read.written;
+    let scenarios = written.scenarios.iter().enumerate().flat_map(|(number, scenario)| {
+        let found = mistakes::of_scenario(flows, flow, scenario).into_iter();
+        found.map(move |(at, what)| (format!("/scenarios/{number}{at}"), what))
+    });
+    let event = written.event.as_ref().and_then(|event| read.event(event).ok()).unwrap_or_default();
+    let stated = mistakes::of_statements(flows, flow, &event, &written.prove);
+    stated.into_iter().chain(scenarios).map(|(at, what)| Problem::at(file, &at, &what)).collect()
 }
 
 /// The other mistakes in the shape of files of which the parser has told the first: what an editor would underline.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::base::time::Timestamp;
-use shared::flows::{Action, Effect, Field, Flow, Flows, Guard};
+use shared::flows::{Action, Effect, Field, Flow, Flows};
 use shared::ledger::{Progress, Row, State};
 
+use super::aims::times_done;
 use super::worlds::SmallWorld;
 use crate::scenarios::observed::state_of;
 use crate::scenarios::play::Observed;
@@ -142,25 +143,17 @@ fn nothing_dies(flow: &Flow, world: &SmallWorld, seen: &Observed) -> Option<Brok
     Some(Broken { promise: NOTHING_DIES, seen: told, expect: json!({ "ends": lives }) })
 }
 
-/// Which effects are judged by what partners did.
-fn outward(flow: &Flow) -> impl Iterator<Item = &Effect> {
-    flow.effects.iter().filter(|effect| effect.integration().is_some())
-}
-
 fn identity(asked: FlowInQuestion<'_>, world: &SmallWorld, seen: &Observed) -> Option<Broken> {
     let identities = distinct(asked, world)?;
     if !all_taken(seen) {
         return None;
     }
-    for effect in outward(asked.flow) {
-        let times = seen.acts.iter().filter(|act| act.effect == effect.id).count();
+    for effect in &asked.flow.effects {
+        let times = times_done(asked.flow, effect, seen);
         if times > identities {
             let things = if identities == 1 { "one thing".to_owned() } else { format!("{identities} things") };
-            return Some(Broken {
-                promise: IDENTITY,
-                seen: format!("`{}` was done {times} times for {things}", effect.id),
-                expect: json!({"acted": {effect.id.clone(): identities}}),
-            });
+            let seen = format!("`{}` was done {times} times for {things}", effect.id);
+            return Some(Broken { promise: IDENTITY, seen, expect: done_so_often(effect, identities) });
         }
     }
     None
@@ -174,12 +167,21 @@ fn each_acts(asked: FlowInQuestion<'_>, world: &SmallWorld, seen: &Observed) -> 
     if events.len() >= identities {
         return None;
     }
-    let effect = outward(flow).find(|effect| seen.acts.iter().any(|act| act.effect == effect.id))?;
+    // Where nothing was done, nothing was lost.
+    let effect = flow.effects.iter().find(|effect| times_done(flow, effect, seen) > 0)?;
     Some(Broken {
         promise: EACH_ACTS,
         seen: format!("{identities} things were delivered, and {} counted as a repetition", identities - events.len()),
-        expect: json!({"acted": {effect.id.clone(): identities}}),
+        expect: done_so_often(effect, identities),
     })
+}
+
+/// What a scenario expects where an effect is to be done so often.
+fn done_so_often(effect: &Effect, times: usize) -> Value {
+    match effect.integration() {
+        Some(_) => json!({"acted": {effect.id.clone(): times}}),
+        None => json!({"ends": vec!["succeeded"; times]}),
+    }
 }
 
 /// How many different things were sent, if it is stated what makes them so. One delivery may hold several.
@@ -199,7 +201,7 @@ fn distinct(asked: FlowInQuestion<'_>, world: &SmallWorld) -> Option<usize> {
 }
 
 /// Whether every delivery was accepted, and none parked for its shape: a value that was made up may fit no schema.
-fn all_taken(seen: &Observed) -> bool {
+pub(super) fn all_taken(seen: &Observed) -> bool {
     let invalid = |row: &Row| row.death.as_ref().is_some_and(|death| death.reason.as_str() == "invalid");
     seen.answers.iter().all(|answer| answer.status < 300) && !seen.rows.iter().any(invalid)
 }
@@ -213,12 +215,8 @@ fn protected(asked: FlowInQuestion<'_>, world: &SmallWorld, seen: &Observed) -> 
         if people.windows(2).any(|pair| pair[0] != pair[1]) {
             continue;
         }
-        for guard in &flow.guards {
-            let Guard::Cap(cap) = guard else { continue };
-            if cap.channel != protected.channel {
-                continue;
-            }
-            for effect in outward(flow) {
+        for cap in flow.caps().filter(|cap| cap.channel == protected.channel) {
+            for effect in super::outward(flow) {
                 let times: Vec<Timestamp> =
                     seen.acts.iter().filter(|act| act.effect == effect.id).map(|act| act.at).collect();
                 let limit = usize::try_from(cap.limit).unwrap_or(usize::MAX);

@@ -14,11 +14,12 @@ pub(super) fn smaller(world: &SmallWorld) -> Vec<SmallWorld> {
         let answers = world.scenario.pointer(&pointer).and_then(Value::as_array).map_or(0, Vec::len);
         worlds.extend((0..answers).map(|place| without(world, &pointer, place)));
     }
-    let steps = world.scenario["given"].as_array().map_or(0, Vec::len);
-    worlds.extend((1..steps).map(|place| {
+    let steps = world.scenario["given"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let delivers = |step: &Value| !step["deliver"].is_null();
+    worlds.extend((1..steps.len()).map(|place| {
         let mut world = without(world, "/given", place);
-        if place < world.sent.len() {
-            world.sent.remove(place);
+        if delivers(&steps[place]) {
+            world.sent.remove(steps[..place].iter().filter(|step| delivers(step)).count());
         }
         world
     }));

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use shared::base::machine::Chance as _;
-use shared::base::time::Timestamp;
+use shared::base::time::{Timestamp, Unit};
 use shared::flows::contract::Contracts;
-use shared::flows::{Effect, Field, FieldStep, Flow, Flows, Guard, Meaning, PartnerAnswer};
+use shared::flows::{Effect, Field, FieldStep, Flow, Flows, Meaning, PartnerAnswer};
 use shared::model::ModelChance;
 
+use super::aims::Aim;
 use super::judge::events_in;
+use super::other_values::others_of;
 use super::truth::Truth;
 use crate::scenarios::written::{Statements, WrittenSpan};
 
@@ -27,6 +29,21 @@ pub(super) struct SmallWorld {
     pub(super) sent: Vec<Sent>,
     /// Whether nothing goes wrong in it: then no event may die.
     pub(super) is_calm: bool,
+    /// What it is made to show, if that is one thing.
+    pub(super) aim: Option<Aim>,
+}
+
+impl SmallWorld {
+    /// Whether what an operator asks for may be lost on its way.
+    pub(super) fn loses_operations(&self) -> bool {
+        let faults = self.scenario["faults"].as_array().into_iter().flatten();
+        faults.filter_map(|fault| fault["at"].as_str()).any(|at| at.starts_with("replay "))
+    }
+
+    /// Adds steps, each of which comes when all before it is at rest.
+    pub(super) fn then(&mut self, steps: Vec<Value>) {
+        self.scenario["given"].as_array_mut().expect("steps").extend(steps);
+    }
 }
 
 /// A delivery of a world.
@@ -45,33 +62,57 @@ pub(super) struct Maker<'m> {
     pub(super) event: &'m Value,
     pub(super) stated: &'m Statements,
     pub(super) truth: &'m Truth,
+    /// When scenarios of the file begin.
+    pub(super) starts_at: Timestamp,
+    pub(super) contracts: Contracts,
 }
 
 /// How long after a delivery its sender sends it again.
 const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
 
 impl Maker<'_> {
-    /// The event alone, at every hour of a day: whatever waits for its time must have it.
+    /// The event alone, at every hour of its day: whatever waits for its time must have it.
     pub(super) fn hours(&self) -> Vec<SmallWorld> {
+        let day = self.starts_at.floor(Unit::Day.duration());
         let hours = (0..24).map(|hour| {
-            let starts_at = format!("2026-11-16T{hour:02}:00:00Z");
-            let mut world = self.of(format!("does what it should at {hour:02}:00"), vec![self.first()]);
-            world.scenario["starts_at"] = json!(starts_at);
+            let starts_at = day + Duration::from_secs(hour * 3600);
+            let sent = Sent { body: self.begun_at(starts_at), at: Duration::ZERO };
+            let mut world = self.of(format!("does what it should at {hour:02}:00"), vec![sent]);
+            world.scenario["starts_at"] = json!(starts_at.to_string());
             world.is_calm = true;
+            world.aim = Some(Aim::Calm);
             world
         });
         hours.collect()
     }
 
+    /// The event as it is when its scenario begins then: the moment that its key reads is as far from that as it was.
+    fn begun_at(&self, starts_at: Timestamp) -> Value {
+        let key = &self.flow.key;
+        let window = key.window.as_ref().and_then(|window| window.field.as_ref());
+        let mut body = self.event.clone();
+        for field in window.into_iter().chain(key.bucket.as_ref().map(|bucket| &bucket.field)) {
+            let text = field.of(&body).and_then(Value::as_str);
+            let Some(moment) = text.filter(|text| text.contains('T')).and_then(Timestamp::parse) else { continue };
+            let moved = moment.millis() + starts_at.millis() - self.starts_at.millis();
+            let _ = field.set(&mut body, json!(Timestamp::from_millis(moved).to_string()));
+        }
+        body
+    }
+
+    /// Whether the schema takes the events in a body.
+    fn takes(&self, body: &Value) -> bool {
+        let events = events_in(self.flows, self.flow, body);
+        events.into_iter().all(|event| self.contracts.admit(self.flow, event).is_ok())
+    }
+
     /// The event without each field that it need not have.
     pub(super) fn without_optional_fields(&self) -> Vec<SmallWorld> {
-        let contracts = Contracts::of_flow(self.flow);
-        let fits = |event: Value| contracts.admit(self.flow, event).is_ok();
         let mut fields = optional_fields(&self.flow.schema, self.event, &[]);
         // A schema may say elsewhere that a field must be there, as by `contains`.
         fields.retain(|field| {
             let mut without = self.event.clone();
-            field.remove(&mut without).is_some() && events_in(self.flows, self.flow, &without).into_iter().all(fits)
+            field.remove(&mut without).is_some() && self.takes(&without)
         });
         let worlds = fields.into_iter().map(|field| {
             let mut world = self.of(format!("needs no `{field}`"), vec![self.first()]);
@@ -84,27 +125,25 @@ impl Maker<'_> {
 
     /// The event, and the same event again in each way in which its sender may send it again.
     pub(super) fn repetitions(&self) -> Vec<SmallWorld> {
-        let Some(identity) = &self.stated.identity else {
-            let worlds = AGAIN.map(|after| {
-                let again = Sent { at: after, ..self.first() };
-                self.of(
-                    format!("does nothing twice for the same body after {}", WrittenSpan(after)),
-                    vec![self.first(), again],
-                )
-            });
-            return worlds.into();
+        let latest = self.stated.again_within.map(|span| span.0.saturating_sub(Duration::from_secs(60)));
+        let again = |after: Duration, aim: Option<Aim>| {
+            let it = format!("does nothing twice for what comes again after {}", WrittenSpan(after));
+            let mut world = self.of(it, vec![self.first(), Sent { at: after, ..self.first() }]);
+            world.aim = aim;
+            world
         };
-        let mut worlds = Vec::new();
+        let mut worlds: Vec<SmallWorld> =
+            latest.map(|after| again(after, Some(Aim::AgainWithin))).into_iter().collect();
+        let Some(identity) = &self.stated.identity else {
+            worlds.extend(AGAIN.map(|after| again(after, None)));
+            return worlds;
+        };
         let within = identity.within.map(|span| span.0);
         let last = within.map(|within| within.saturating_sub(Duration::from_secs(1)));
-        let latest = self.stated.again_within.map(|span| span.0.saturating_sub(Duration::from_secs(60)));
-        let offsets: Vec<Duration> = [Some(Duration::from_secs(1)), last, latest].into_iter().flatten().collect();
-        for after in offsets {
-            let same = Sent { at: after, ..self.first() };
-            worlds.push(self.of(
-                format!("does nothing twice for what comes again after {}", WrittenSpan(after)),
-                vec![self.first(), same],
-            ));
+        for after in [Some(Duration::from_secs(1)), last].into_iter().flatten() {
+            worlds.push(again(after, Some(Aim::Identity)));
+        }
+        for after in [Some(Duration::from_secs(1)), last, latest].into_iter().flatten() {
             for field in self.other_fields(&identity.fields) {
                 let shift = within.unwrap_or(Duration::from_secs(1)).min(after);
                 let Some(body) = self.varied(&field, 1, shift) else { continue };
@@ -129,39 +168,36 @@ impl Maker<'_> {
     /// Two events that differ in what makes them two: both must act.
     pub(super) fn others(&self) -> Vec<SmallWorld> {
         let fields = self.stated.identity.iter().flat_map(|identity| &identity.fields);
-        let worlds = fields.filter_map(|field| {
+        let may_differ = fields.filter(|field| !self.stated.fixed.contains(field));
+        let worlds = may_differ.filter_map(|field| {
             let body = self.varied(field, 1, Duration::from_secs(1))?;
             let other = Sent { body, at: AGAIN[0] };
             let mut world = self.of(format!("acts on what has another `{field}`"), vec![self.first(), other]);
             named_apart(&mut world);
             world.is_calm = true;
+            world.aim = Some(Aim::EachActs(field.to_string()));
             Some(world)
         });
         worlds.collect()
     }
 
-    /// More events for one person than a cap allows, which differ in all that may differ.
+    /// More events for one person than a cap allows, which differ in all that may differ, within the time that the cap looks
+    /// back on.
     pub(super) fn crowds(&self) -> Vec<SmallWorld> {
         let mut worlds = Vec::new();
         for protected in &self.stated.protects {
-            let caps = self.flow.guards.iter().filter_map(|guard| match guard {
-                Guard::Cap(cap) if cap.channel == protected.channel => Some(cap),
-                _ => None,
-            });
-            for cap in caps {
+            for cap in self.flow.caps().filter(|cap| cap.channel == protected.channel) {
                 let others = self.other_fields(&protected.who);
-                let sent: Option<Vec<Sent>> = (0..=cap.limit + 1)
-                    .map(|number| {
-                        let at = Duration::from_secs(u64::from(number) * 600);
-                        Some(Sent { body: self.varied_where_it_can_be(&others, u64::from(number)), at })
-                    })
-                    .collect();
+                let apart = (cap.per / (cap.limit + 2)).min(AGAIN[1]);
+                let sent = (0..=cap.limit + 1).map(|number| {
+                    let at = apart * number;
+                    Sent { body: self.varied_where_it_can_be(&others, u64::from(number), at), at }
+                });
                 let it = format!("reaches nobody more than {} times by {}", cap.limit, protected.channel);
-                worlds.extend(sent.map(|sent| {
-                    let mut world = self.of(it, sent);
-                    named_apart(&mut world);
-                    world
-                }));
+                let mut world = self.of(it, sent.collect());
+                named_apart(&mut world);
+                world.aim = Some(Aim::Protected(protected.channel.clone()));
+                worlds.push(world);
             }
         }
         worlds
@@ -184,10 +220,10 @@ impl Maker<'_> {
         worlds
     }
 
-    /// A world drawn from a seed: a few deliveries, bad answers, a fault or two, and what operators do.
-    pub(super) fn drawn(&self, seed: u64, calls: &[(String, String)]) -> SmallWorld {
-        let chance = ModelChance::seeded(seed ^ 0x9e37);
-        let below = |end: usize| usize::try_from(chance.bits() % (end.max(1) as u64)).unwrap_or_default();
+    /// A world drawn from a seed: a few deliveries, bad answers, a fault or two, a pause, and the schedule. What operators
+    /// do about its events, `operators` adds once it was played.
+    pub(super) fn drawn(&self, chance: &ModelChance, seed: u64, calls: &[(String, String)]) -> SmallWorld {
+        let below = |end: usize| below(chance, end);
         let mut sent = vec![self.first()];
         for _ in 0..below(3) {
             let at =
@@ -219,20 +255,35 @@ impl Maker<'_> {
             json!({"at": format!("{function} {call}"), "nth": 1 + below(3), "fault": FAULTS[below(FAULTS.len())]})
         });
         world.scenario["faults"] = faults.collect();
+        let given = world.scenario["given"].as_array_mut().expect("steps");
+        if below(4) == 0 {
+            let at = Duration::from_millis(chance.bits() % 5_000);
+            let place = 1 + world.sent[1..].iter().filter(|sent| sent.at <= at).count();
+            let pause = json!({"at": WrittenSpan(at).to_string(), "pause": {"flow": self.flow.name, "for": "10m"}});
+            given.insert(place, pause);
+        }
         if below(3) == 0 {
-            let given = world.scenario["given"].as_array_mut().expect("steps");
             given.push(json!({"schedule": true}));
         }
         world
     }
 
-    /// The world in which one call of ours goes wrong. Its sender sends again, as senders do that hear nothing good.
-    pub(super) fn with_fault(&self, function: &str, call: &str, nth: usize, fault: &str) -> SmallWorld {
-        let again = Sent { at: AGAIN[1], ..self.first() };
-        let it = format!("bears that `{function} {call}` goes wrong ({fault})");
-        let mut world = self.of(it, vec![self.first(), again]);
+    /// A world in which one call of ours goes wrong, too.
+    pub(super) fn with_fault(&self, base: &SmallWorld, at: &PlannedCall, fault: &str) -> SmallWorld {
+        let PlannedCall { function, call, nth } = at;
+        let mut world = base.clone();
+        world.it = format!("bears that `{function} {call}` goes wrong ({fault})");
+        world.scenario["it"] = json!(world.it);
         world.scenario["faults"] = json!([{"at": format!("{function} {call}"), "nth": nth, "fault": fault}]);
+        world.aim = None;
         world
+    }
+
+    /// The world in which nobody hears what came of an effect's first call. What was done is found where a lookup can say
+    /// so by itself; otherwise, it was not done.
+    pub(super) fn in_doubt(&self, effect: &Effect) -> SmallWorld {
+        let by_expression = effect.lookup.as_ref().is_some_and(|lookup| lookup.found.pointer().is_none());
+        self.with_answers(effect, vec![self.silent(effect, !by_expression)])
     }
 
     /// The world in which nothing goes wrong, and the sender sends again: its calls are those that can.
@@ -244,6 +295,7 @@ impl Maker<'_> {
         let told: Vec<String> = answers.iter().map(described).collect();
         let mut world = self.of(format!("bears `{}` that {}", effect.id, told.join(", then ")), vec![self.first()]);
         world.scenario["partners"] = json!({ effect.integration().unwrap_or_default(): answers });
+        world.aim = Some(Aim::Effect(effect.id.clone()));
         world
     }
 
@@ -260,7 +312,7 @@ impl Maker<'_> {
         if !self.truth.keeps.is_empty() {
             scenario["keeps"] = json!(self.truth.keeps);
         }
-        SmallWorld { it, scenario, sent, is_calm: false }
+        SmallWorld { it, scenario, sent, is_calm: false, aim: None }
     }
 
     fn first(&self) -> Sent {
@@ -279,22 +331,22 @@ impl Maker<'_> {
 
     /// The event with another value in a field: nothing, if the schema takes no other.
     fn varied(&self, field: &Field, by: u64, shift: Duration) -> Option<Value> {
-        let mut body = self.event.clone();
-        let other = another(field.of(&body)?, field.in_schema(&self.flow.schema), by, shift)?;
-        field.set(&mut body, other)?;
-        Some(body)
+        self.with_another(self.event, field, by, shift)
     }
 
-    fn varied_where_it_can_be(&self, fields: &[Field], by: u64) -> Value {
-        let mut body = self.event.clone();
-        let shift = Duration::from_secs(by * 600);
-        for field in fields.iter().filter(|_| by > 0) {
-            let other = field.of(&body).and_then(|value| another(value, field.in_schema(&self.flow.schema), by, shift));
-            if let Some(other) = other {
-                field.set(&mut body, other);
-            }
-        }
-        body
+    /// The event with another value in each of these fields of which the schema takes one, `at` so long after the first.
+    fn varied_where_it_can_be(&self, fields: &[Field], by: u64, at: Duration) -> Value {
+        let fields = fields.iter().filter(|_| by > 0);
+        fields.fold(self.event.clone(), |body, field| self.with_another(&body, field, by, at).unwrap_or(body))
+    }
+
+    fn with_another(&self, body: &Value, field: &Field, by: u64, shift: Duration) -> Option<Value> {
+        let others = others_of(field.of(body)?, field.in_schema(&self.flow.schema), by, shift);
+        others.into_iter().find_map(|other| {
+            let mut body = body.clone();
+            field.set(&mut body, other)?;
+            self.takes(&body).then_some(body)
+        })
     }
 
     /// How badly a partner may behave, with what it really keeps.
@@ -331,18 +383,28 @@ impl Maker<'_> {
         self.about_the_call(effect, silent)
     }
 
-    /// What a partner answers to a call says nothing of how it answers a lookup: that is true, or says nothing.
-    /// Where other effects call the same partner, it is not about theirs.
+    /// A line about the calls of one effect: not about its lookups, nor about what others ask the same partner.
     fn about_the_call(&self, effect: &Effect, mut reaction: Value) -> Value {
-        let callers = self.flows.all().flat_map(|flow| &flow.effects);
-        if callers.filter(|other| other.integration() == effect.integration()).nth(1).is_some() {
-            reaction["effect"] = json!(effect.id);
-        }
+        reaction["effect"] = json!(effect.id);
         if effect.lookup.is_some() {
             reaction["lookup"] = json!(false);
         }
         reaction
     }
+}
+
+/// A number below another, by chance.
+pub(super) fn below(chance: &ModelChance, end: usize) -> usize {
+    usize::try_from(chance.bits() % (end.max(1) as u64)).unwrap_or_default()
+}
+
+/// One call of our own tables, queues and partners.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PlannedCall {
+    pub(super) function: String,
+    pub(super) call: String,
+    /// Which of these calls, counted from 1.
+    pub(super) nth: usize,
 }
 
 /// Gives each delivery a name of its own, as senders do that send several things.
@@ -426,46 +488,4 @@ fn optional_fields(schema: &Value, event: &Value, above: &[FieldStep]) -> Vec<Fi
         found.extend(optional_fields(inner, value, &place));
     }
     found
-}
-
-/// Another value of the same kind, that the schema takes.
-fn another(value: &Value, schema: &Value, by: u64, shift: Duration) -> Option<Value> {
-    if let Some(values) = schema["enum"].as_array() {
-        return values.iter().find(|other| *other != value).cloned();
-    }
-    match value {
-        Value::String(text) => {
-            if let Some(moment) = Timestamp::parse(text).filter(|_| text.contains('T')) {
-                return Some(json!((moment + shift).to_string()));
-            }
-            let longest =
-                schema["maxLength"].as_u64().and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-            let exact = schema["minLength"] == schema["maxLength"] && !schema["minLength"].is_null();
-            let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '+');
-            let other = if exact {
-                let last = text.chars().last()?;
-                format!("{}{}", &text[..text.len() - last.len_utf8()], if last == 'X' { 'Y' } else { 'X' })
-            } else if digits {
-                format!("{text}{by}")
-            } else if text.contains('@') {
-                format!("x{by}.{text}")
-            } else {
-                format!("{text}-{by}")
-            };
-            (other.chars().count() <= longest).then(|| json!(other))
-        }
-        Value::Number(number) => {
-            let most = schema["maximum"].as_f64().unwrap_or(f64::MAX);
-            match (number.as_i64(), number.as_f64()) {
-                (Some(whole), _) => {
-                    let other = whole.checked_add(i64::try_from(by).ok()?)?;
-                    Some(json!(if other as f64 > most { whole - i64::try_from(by).ok()? } else { other }))
-                }
-                (None, Some(number)) => Some(json!(number + by as f64)),
-                (None, None) => None,
-            }
-        }
-        Value::Bool(value) => Some(json!(!value)),
-        _ => None,
-    }
 }

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{FileResult, ScenarioResult};
+use crate::scenarios::folder::Unread;
 
-/// The report of all files: a suite each.
-pub(super) fn report(results: &[FileResult]) -> String {
+/// The report of all files: a suite each, also of one that cannot be read.
+pub(super) fn report(results: &[FileResult], unread: &[Unread]) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for FileResult { read, scenarios } in results {
         let failures = scenarios.iter().filter(|scenario| !scenario.failed.is_empty()).count();
@@ -28,6 +29,14 @@ pub(super) fn report(results: &[FileResult]) -> String {
             xml.push_str("    </testcase>\n");
         }
         xml.push_str("  </testsuite>\n");
+    }
+    for (file, problem) in unread {
+        let name = escaped(&file.path);
+        let _ = writeln!(xml, "  <testsuite name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"1\">");
+        let _ = writeln!(xml, "    <testcase classname=\"{name}\" name=\"can be read\" time=\"0.000\">");
+        let text = escaped(&problem.to_string());
+        let _ = writeln!(xml, "      <error message=\"{}\">{text}</error>", escaped(&problem.what));
+        xml.push_str("    </testcase>\n  </testsuite>\n");
     }
     xml + "</testsuites>\n"
 }
