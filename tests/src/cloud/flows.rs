@@ -200,7 +200,7 @@ const ALL: u64 = (PEOPLE * EACH) as u64;
 async fn paused_events_leave_the_queue_and_go_on_in_order() {
     let system = System::take().await;
     system.operate(by_ada(json!({"op": "pause", "flow": "lead-routing"}))).await;
-    sleep(SWITCHED).await;
+    futures::join!(sleep(SWITCHED), system.let_messages_return_soon());
     let name = unique();
     let emails: Vec<String> = (0..PEOPLE).map(|person| format!("{name}.{person}@example.com")).collect();
     let posted = join_all(emails.iter().map(|email| leads_of(&system, email))).await;

@@ -27,6 +27,9 @@ pub(super) const SWITCHED: Duration = Duration::from_secs(6);
 /// How soon a message comes back where a test waits for that: later than a worker's lease has ended.
 const RETURNS_AFTER: Duration = Duration::from_secs(deploy::TIMES[1] + 2);
 
+/// Longer than a poll waits for messages.
+const POLL: Duration = Duration::from_secs(6);
+
 /// How often a sender sends what was not taken, and how often a test starts that a slow machine can spoil.
 pub(super) const TRIES: usize = 5;
 
@@ -119,9 +122,11 @@ impl System {
         .await;
     }
 
-    /// Lets what a killed function held come back sooner than usual.
+    /// Lets what a killed function held come back sooner than usual. A poll that is under way goes by what was so when it
+    /// began.
     pub(crate) async fn let_messages_return_soon(&self) {
         self.let_messages_return_after(RETURNS_AFTER).await;
+        tokio::time::sleep(POLL).await;
     }
 
     async fn let_messages_return_after(&self, time: Duration) {

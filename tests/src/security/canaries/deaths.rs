@@ -66,7 +66,8 @@ async fn expired() -> BTreeSet<String> {
 }
 
 async fn enrichment() -> BTreeSet<String> {
-    let enrich = "enrich: [{id: company, integration: crm, path: '/of/{{ event.data.email }}', result: {name: /id}}]";
+    let enrich = "enrich:\n  - {id: company, integration: crm, path: '/of/{{ event.data.email }}', result: {name: /id}, \
+                  on_error: dead}";
     let flows = flows_without_breaker(|yaml| yaml.replacen("\neffects:", &format!("\n{enrich}\neffects:"), 1));
     deaths(flows, async |run| {
         run.world.partners.script(vec![echo(400); 10]);
