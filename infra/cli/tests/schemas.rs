@@ -94,7 +94,7 @@ fn the_documents_of_functions_match_their_schemas() {
     let document = InvocationDocument {
         format: INVOCATION_FORMAT,
         operation: Purpose::Ask,
-        id: "64d0f134",
+        id: "64d0f134".into(),
         event_type: "voucher.asked",
         flow: "voucher",
         effect: "voucher",
