@@ -111,7 +111,10 @@ fn every_scenario_fails_when_what_it_touches_is_another() {
     assert!(never.is_empty(), "no mutation is judged by:\n{}", never.join("\n"));
     assert!(about.is_empty(), "there are no such scenarios: {:?}", about.keys());
     let parts: BTreeSet<&str> = ABOUT.iter().map(|one| one.part).collect();
-    assert_eq!(parts, BTreeSet::from(["answers", "body", "guarantee", "key", "lookup", "retry", "schema", "split"]));
+    assert_eq!(
+        parts,
+        BTreeSet::from(["answers", "body", "guarantee", "key", "lookup", "other types", "retry", "schema", "split",])
+    );
 }
 
 /// What a scenario's sentence is about, made another.
@@ -294,10 +297,18 @@ const ABOUT: &[About] = &[
     about("meta-leads", "tells Meta of a lead without its form", "schema", META_VALUE, r#"["leadgen_id"]"#),
     About {
         flow: "meta-leads",
-        it: "rejects a delivery without a lead",
+        it: "rejects a delivery of another form",
         part: "split",
         file: "catalog/sources/meta.yaml",
         at: "/split",
+        other: "",
+    },
+    About {
+        flow: "meta-leads",
+        it: "lets a delivery without a lead go by",
+        part: "other types",
+        file: "catalog/sources/meta.yaml",
+        at: "/other_types",
         other: "",
     },
 ];
