@@ -24,12 +24,13 @@ const SAMPLED: u32 = 1;
 const ERROR: u64 = 2;
 
 /// A span as it is sent.
-#[derive(Debug)]
 pub(super) struct WireSpan {
     pub(super) began: Timestamp,
     pub(super) ended: Timestamp,
     pub(super) bytes: Vec<u8>,
 }
+
+crate::base::masked::prints_only!(WireSpan as "WireSpan", began, ended);
 
 impl WireSpan {
     pub(super) fn new(span: &TraceSpan, of: &SpansOf) -> Self {
