@@ -274,7 +274,7 @@ mod tests {
             places.iter().map(|place| part(&mixed, &split, place).map(|event| event.body)).collect::<Vec<_>>()
         };
         let event = Ok(json!({"entry": [{"changes": [2]}]}));
-        assert_eq!(parts(OtherTypes::Ignore), [event.clone()]);
+        assert_eq!(parts(OtherTypes::Ignore), std::slice::from_ref(&event));
         assert_eq!(parts(OtherTypes::Reject), [Err(Rejection::NoEvents), event]);
     }
 
