@@ -301,7 +301,7 @@ const ABOUT: &[About] = &[
         part: "split",
         file: "catalog/sources/meta.yaml",
         at: "/split",
-        other: "",
+        other: r#""changes[*]""#,
     },
     About {
         flow: "meta-leads",
