@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run send stop replay test sim mutants thousand chaos night bench check lint partners schemas fuzz deny build deploy rollback destroy release trial twice verify adopt clean
+.PHONY: help run send stop replay test sim mutants defects thousand chaos night bench check lint partners schemas fuzz deny build deploy rollback destroy release trial twice verify adopt clean
 
 # Without `-p`: cargo unifies the features of the whole workspace, so that the local cloud, the
 # functions and the tests share every compiled dependency.
@@ -86,6 +86,10 @@ sim: ## Simulate many schedules with faults (SEEDS=20000), or one in every line 
 
 mutants: ## Break the protocol in each way, and write into infra/docs/PROOF.md by which invariant that is seen
 	@WRITE_MUTANTS=1 $(sim) sim::mutants
+
+defects: ## Put each defect of infra/docs/PROOF.md back into a copy of the code, and see a test fail for it (ARGS='--only …')
+	@$(local) tools
+	@$(python) -B tests/defects/put_back.py $(ARGS)
 
 check: ## Formatting, lints, the core without AWS, the flows, the template
 	cargo fmt --all --check

@@ -9,6 +9,7 @@
 //! - [`formats`]: what every version stored and sent, which each later one reads.
 //! - [`fuzz`]: real payloads, spoiled at random, against what must hold whatever is sent.
 //! - [`limits`]: a fleet of containers under one limit, on a virtual clock.
+//! - [`pages`]: long lists in DynamoDB, read page by page.
 //! - [`pressure`]: a fleet of containers before one partner, and what that costs.
 //! - [`metrics`]: the names of metrics: where they are counted, told and asked for.
 //! - [`project`]: what holds of the project's own files: layout, names, documents.
@@ -35,6 +36,7 @@ mod fuzz;
 mod limits;
 mod memory;
 mod metrics;
+mod pages;
 mod partners;
 mod pressure;
 mod project;

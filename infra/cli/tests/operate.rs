@@ -342,6 +342,20 @@ fn nothing_is_done_by_halves_or_by_accident() {
     assert_eq!(changes, 0, "only looked");
 }
 
+/// A result may be a discount code, and quote people's data.
+#[test]
+fn a_result_is_masked_unless_it_is_asked_for() {
+    let function = FunctionStub::start(|_, _| {
+        let mut page = line("aa");
+        page["effects"] = json!({"crm": {"state": "done", "attempts": 1, "result": {"code": "SAVE-40-ADA"}}});
+        StubReply::Answer(page)
+    });
+    let masked = words(&ledgerline(&function, &["dead", "show", "aa", "--json"]));
+    assert!(masked.contains("code") && !masked.contains("SAVE-40"), "{masked}");
+    let asked_for = words(&ledgerline(&function, &["dead", "show", "aa", "--json", "--results"]));
+    assert!(asked_for.contains("SAVE-40-ADA"), "{asked_for}");
+}
+
 #[test]
 fn a_refusal_is_json_where_json_was_asked_for() {
     let function = FunctionStub::start(|_, _| StubReply::Answer(json!({"error": "there is no event zz"})));
